@@ -1,0 +1,1 @@
+//! Reconverge proves that a Kubernetes operator converges.
