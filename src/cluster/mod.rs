@@ -1,0 +1,1 @@
+//! Clusters: one trait, one file per lane.

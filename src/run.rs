@@ -1,0 +1,1 @@
+//! One run, from plan to record: the whole flow on one page.
