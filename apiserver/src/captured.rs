@@ -55,8 +55,9 @@ pub fn json(path: &str) -> Option<Arc<Value>> {
 /// Names of the recorded files below a folder, in order.
 #[must_use]
 pub fn names(folder: &str) -> Vec<String> {
-    let mut names: Vec<String> =
-        archive().iter().flat_map(|a| a.file_names()).filter(|n| n.starts_with(folder)).map(str::to_owned).collect();
+    let archive = archive();
+    let all = archive.iter().flat_map(|a| a.file_names()).flatten();
+    let mut names: Vec<String> = all.filter(|n| n.starts_with(folder)).map(|n| n.into_owned()).collect();
     names.sort();
     names
 }

@@ -220,7 +220,11 @@ impl Tx<'_> {
     /// Commits the removal of an object.
     pub fn remove(&mut self, kind: &ResourceType, key: &str, last: Value) -> Arc<Value> {
         let event = self.state.store.remove(&kind.table, key, last);
-        self.committed(kind, &event)
+        let object = self.committed(kind, &event);
+        if kind.custom.is_some() {
+            customs::finish(self, &kind.table);
+        }
+        object
     }
 
     fn committed(&mut self, kind: &ResourceType, event: &Event) -> Arc<Value> {

@@ -42,6 +42,7 @@ pub(crate) fn insert(
 ) -> Result<Arc<Value>, ApiError> {
     let kind = Arc::clone(&call.kind);
     convert::check(&kind)?;
+    customs::check_create(tx, &kind)?;
     admission::namespace::check(tx, call, &object)?;
     let version = meta::text(&object, "resourceVersion");
     if !version.is_empty() && version != "0" {

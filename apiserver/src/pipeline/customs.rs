@@ -5,13 +5,18 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde_json::Value;
 
 use crate::{
-    discovery::{ResourceType, Subresource},
+    auth::Identity,
+    discovery::{ResourceType, Subresource, builtin},
     resource::{Gvk, Gvr},
     status::ApiError,
     store::{Event, EventKind},
 };
 
-use super::{cluster::State, rules};
+use super::{
+    call::Call,
+    cluster::{State, Tx},
+    delete, meta, rules,
+};
 
 /// The store's table of definitions.
 pub(crate) const TABLE: &str = "customresourcedefinitions.apiextensions.k8s.io";
@@ -39,6 +44,50 @@ pub(crate) fn refresh(state: &mut State, event: &Event) {
             state.customs.insert(t.gvr.clone(), Arc::new(t));
         }
     }
+}
+
+/// Deletes the objects of a definition that was marked for deletion, and the definition when that was all.
+pub(crate) fn cleanup(tx: &mut Tx<'_>, user: &Identity, crd: &Value) -> Result<(), ApiError> {
+    let name = meta::name(crd).to_owned();
+    let kind = tx.state.customs.values().find(|k| k.table == name).cloned();
+    let options = delete::DeleteOptions::default();
+    for object in tx.state.store.objects(&name).values() {
+        let Some(kind) = &kind else { break };
+        let (namespace, name) = (meta::namespace(object), meta::name(object));
+        let call = Call::internal(Arc::clone(kind), namespace, name, user.clone(), "");
+        delete::delete(tx, &call, &options)?;
+    }
+    finish(tx, &name);
+    Ok(())
+}
+
+/// Ends a definition that only waited for its objects, once there are none.
+pub(crate) fn finish(tx: &mut Tx<'_>, name: &str) {
+    let Some(crd) = tx.lookup(TABLE, name) else { return };
+    if !meta::is_terminating(&crd) || !tx.state.store.objects(name).is_empty() {
+        return;
+    }
+    let Some(kind) = builtin(&Gvr::new("apiextensions.k8s.io", "v1", "customresourcedefinitions")) else { return };
+    let mut crd = (*crd).clone();
+    let rest: Vec<String> =
+        meta::finalizers(&crd).into_iter().filter(|f| *f != CLEANUP_FINALIZER).map(str::to_owned).collect();
+    let last = rest.is_empty();
+    meta::set(&mut crd, "finalizers", rest);
+    if last {
+        tx.remove(&kind, name, crd);
+    } else {
+        tx.put(&kind, name, crd);
+    }
+}
+
+/// Refuses a create of a custom resource whose definition goes away.
+pub(crate) fn check_create(tx: &Tx<'_>, kind: &ResourceType) -> Result<(), ApiError> {
+    let ending = kind.custom.is_some() && tx.lookup(TABLE, &kind.table).is_some_and(|crd| meta::is_terminating(&crd));
+    if !ending {
+        return Ok(());
+    }
+    let why = "create not allowed while custom resource definition is terminating";
+    Err(ApiError::new(405, "MethodNotAllowed", why))
 }
 
 /// Refuses what this server cannot serve.

@@ -155,7 +155,11 @@ pub(crate) fn delete(tx: &mut Tx<'_>, call: &Call, options: &DeleteOptions) -> R
     if object == *stored {
         return Ok(Deleted { object: stored, pending: true });
     }
-    Ok(Deleted { object: tx.put(&kind, &key, object), pending: true })
+    let object = tx.put(&kind, &key, object);
+    if kind.table == customs::TABLE {
+        customs::cleanup(tx, &call.user, &object)?;
+    }
+    Ok(Deleted { object, pending: true })
 }
 
 fn check_preconditions(call: &Call, options: &DeleteOptions, stored: &Value) -> Result<(), ApiError> {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::status::{ApiError, Cause};
 
-use super::super::{call::Call, checks, cluster::Tx, meta};
+use super::super::{call::Call, cluster::Tx, meta};
 
 const NETWORK: [u8; 2] = [10, 96];
 const PORTS: std::ops::RangeInclusive<u64> = 30_000..=32_767;
