@@ -34,6 +34,8 @@ pub struct CustomType {
     pub definitions: Definitions,
     pub schema: Schema,
     pub status: bool,
+    /// The warning that clients of a deprecated version get.
+    pub deprecation: Option<String>,
     pub scale: Option<ScalePaths>,
     /// `additionalPrinterColumns` of the version.
     pub columns: Vec<Value>,

@@ -87,7 +87,7 @@ pub(crate) fn field_validation(
     source: Source<'_>,
 ) -> Result<(), ApiError> {
     let mut found: Vec<String> = duplicates.iter().map(|path| format!("duplicate field \"{path}\"")).collect();
-    found.extend(rules::drop_unknown(&call.kind, object).into_iter().map(|path| format!("unknown field \"{path}\"")));
+    found.extend(rules::drop_unknown(&call.kind, object)?.into_iter().map(|path| format!("unknown field \"{path}\"")));
     match call.validation {
         _ if found.is_empty() => {}
         FieldValidation::Ignore => {}
@@ -142,6 +142,9 @@ pub(crate) fn name(kind: &ResourceType, object: &Value) -> Option<Cause> {
 pub(crate) fn refuse(kind: &ResourceType, object: &Value, causes: Vec<Cause>) -> Result<(), ApiError> {
     if causes.is_empty() {
         return Ok(());
+    }
+    if let Some(beyond) = causes.iter().find(|c| c.reason == "EmbeddedUnsupported") {
+        return Err(ApiError::unsupported(&format!("{}: {}", beyond.field, beyond.message)));
     }
     Err(ApiError::invalid(&kind.kind.group, &kind.kind.kind, meta::name(object), causes))
 }

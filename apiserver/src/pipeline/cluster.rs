@@ -40,6 +40,14 @@ impl State {
         discovery::builtin(gvr).or_else(|| self.customs.get(gvr).cloned())
     }
 
+    /// Whether the account behind an identity still is the one that it was issued for. Others than accounts always live.
+    pub fn account_lives(&self, who: &Identity) -> bool {
+        let Some(rest) = who.name.strip_prefix("system:serviceaccount:") else { return true };
+        let key = rest.replacen(':', "/", 1);
+        let account = self.store.get("serviceaccounts", &key);
+        account.is_some_and(|a| super::meta::text(&a, "uid") == who.uid)
+    }
+
     /// Every resource that can be listed and deleted, each table once, in the version that discovery prefers.
     pub fn preferred_resources(&self) -> Vec<ResourceInfo> {
         let mut out: BTreeMap<&str, &ResourceType> = BTreeMap::new();
@@ -158,7 +166,8 @@ impl Cluster {
     /// Who a bearer token belongs to.
     #[must_use]
     pub fn identify(&self, bearer: &str) -> Option<Identity> {
-        self.tokens.identify(bearer, self.clock.now())
+        let who = self.tokens.identify(bearer, self.clock.now())?;
+        self.read(|state| state.account_lives(&who)).then_some(who)
     }
 
     /// A client for in-process callers.

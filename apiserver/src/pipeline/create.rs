@@ -55,8 +55,8 @@ pub(crate) fn insert(
         return Err(exists(call, &object));
     }
     stamp(tx, &kind, &mut object);
-    rules::prepare_create(&kind, &mut object);
     rules::default_values(&kind, &mut object);
+    rules::prepare_create(&kind, &mut object);
     if kind.table == customs::TABLE {
         rules::prepare_crd(&mut object);
     }
@@ -67,6 +67,7 @@ pub(crate) fn insert(
         causes.extend(rules::validate_crd(&object, None));
     }
     checks::refuse(&kind, &object, causes)?;
+    rules::check_escalation(tx.state, call, &object, None)?;
     admission::webhooks::check(tx, call, "CREATE", &object)?;
     if kind.table == customs::TABLE {
         rules::accept_crd_status(&mut object, tx.now);

@@ -49,11 +49,12 @@ impl Cluster {
         if let Some(target) = Target::parse(&request.path) {
             return self.resource(request, &target, user).unwrap_or_else(Answer::from);
         }
-        self.document(request).unwrap_or_else(Answer::from)
+        self.document(request, &user).unwrap_or_else(Answer::from)
     }
 
     /// Discovery, OpenAPI and the other documents outside of resources.
-    fn document(&self, request: &Request) -> Result<Answer, ApiError> {
+    fn document(&self, request: &Request, user: &Identity) -> Result<Answer, ApiError> {
+        self.read(|state| rules::authorise_path(state, user, &request.method, &request.path))?;
         let path = request.path.trim_matches('/');
         let customs = self.read(|state| state.custom_list());
         let found = match path.split('/').next().unwrap_or_default() {
@@ -96,7 +97,8 @@ impl Cluster {
         }
         let mut call = Call::internal(kind, &target.namespace, &target.name, user, "");
         call.subresource.clone_from(&target.subresource);
-        rules::authorise(&call, verb)?;
+        self.read(|state| rules::authorise(state, &call, verb))?;
+        call.warnings.extend(call.kind.custom.as_ref().and_then(|c| c.deprecation.clone()));
         self.perform(request, &query, verb, call)
     }
 
@@ -111,7 +113,11 @@ impl Cluster {
         let form = answer::choose_form(&forms, &call.kind)?;
         match verb {
             "watch" => return Ok(Answer::watch(Watcher::start(self, call, query, form)?)),
-            "list" => return self.transact(|tx| list::list(tx, &call, query, form)),
+            "list" => {
+                let mut answer = self.transact(|tx| list::list(tx, &call, query, form))?;
+                answer.warnings = call.warnings;
+                return Ok(answer);
+            }
             "delete" | "deletecollection" if call.subresource.is_empty() => {
                 return self.remove(request, query, verb, &mut call);
             }

@@ -19,7 +19,11 @@ use crate::{
     status::{ApiError, Cause},
 };
 
-use super::{call::Call, cluster::Tx, meta};
+use super::{
+    call::Call,
+    cluster::{State, Tx},
+    meta,
+};
 
 /// The type of a resource's objects, where one is known.
 pub(crate) fn type_of(kind: &ResourceType) -> Option<TypeRef<'_>> {
@@ -27,8 +31,11 @@ pub(crate) fn type_of(kind: &ResourceType) -> Option<TypeRef<'_>> {
 }
 
 /// Drops fields that the type does not have and returns their paths.
-pub(crate) fn drop_unknown(_kind: &ResourceType, _object: &mut Value) -> Vec<String> {
-    Vec::new()
+///
+/// # Errors
+/// 400 for a value whose JSON type the field cannot hold.
+pub(crate) fn drop_unknown(_kind: &ResourceType, _object: &mut Value) -> Result<Vec<String>, ApiError> {
+    Ok(Vec::new())
 }
 
 /// Fills in defaults.
@@ -143,7 +150,22 @@ pub(crate) fn decode_protobuf(_body: &[u8]) -> Result<Value, ApiError> {
 }
 
 /// Whether the user may make the call.
-pub(crate) fn authorise(_call: &Call, _verb: &str) -> Result<(), ApiError> {
+pub(crate) fn authorise(_state: &State, _call: &Call, _verb: &str) -> Result<(), ApiError> {
+    Ok(())
+}
+
+/// Whether the user may read a path that is no resource.
+pub(crate) fn authorise_path(_state: &State, _user: &Identity, _method: &str, _path: &str) -> Result<(), ApiError> {
+    Ok(())
+}
+
+/// Whether the user holds what the role or binding grants.
+pub(crate) fn check_escalation(
+    _state: &State,
+    _call: &Call,
+    _object: &Value,
+    _old: Option<&Value>,
+) -> Result<(), ApiError> {
     Ok(())
 }
 
@@ -195,7 +217,6 @@ pub(crate) fn accept_crd_status(crd: &mut Value, now: Timestamp) {
 
 /// Compiles one version of a CRD.
 pub(crate) fn compile_version(crd: &Value, version: &Value) -> Result<CustomType, ApiError> {
-    let _ = crd;
     let raw = version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or(Value::Null);
     let scale = version.pointer("/subresources/scale").map(|s| ScalePaths {
         spec: s["specReplicasPath"].as_str().unwrap_or_default().into(),
@@ -208,9 +229,22 @@ pub(crate) fn compile_version(crd: &Value, version: &Value) -> Result<CustomType
         schema: Schema::parse(&raw),
         status: version.pointer("/subresources/status").is_some(),
         scale,
+        deprecation: deprecation(crd, version),
         columns: list("additionalPrinterColumns"),
         selectable: list("selectableFields").iter().filter_map(|f| f["jsonPath"].as_str().map(str::to_owned)).collect(),
         raw,
+    })
+}
+
+/// The warning that a deprecated version gives with every answer.
+fn deprecation(crd: &Value, version: &Value) -> Option<String> {
+    if version["deprecated"] != true {
+        return None;
+    }
+    let text = |node: &Value, path: &str| node.pointer(path).and_then(Value::as_str).map(str::to_owned);
+    text(version, "/deprecationWarning").or_else(|| {
+        let group = text(crd, "/spec/group")?;
+        Some(format!("{group}/{} {} is deprecated", text(version, "/name")?, text(crd, "/spec/names/kind")?))
     })
 }
 

@@ -42,12 +42,27 @@ pub(crate) fn answer(
             let done = update::update(tx, call, decoded()?, &[])?;
             Ok(Answer::json(200, &*done.object))
         }
-        ("binding", "create") => bind(tx, call, &decoded()?, &stored),
-        ("eviction", "create") => evict(tx, call, &decoded()?, query, &stored),
-        ("token", "create") => token(tx, call, decoded()?, &stored),
+        ("eviction", "create") => {
+            call.dry_run |= query.get("dryRun") == "All";
+            post(tx, call, decoded()?)
+        }
+        (_, "create") => post(tx, call, decoded()?),
         // Simulated pods print nothing.
         ("log", "get") => Ok(Answer::text(200, "")),
         (other, _) => Err(ApiError::unsupported(&format!("{}/{other}", call.gvr().resource))),
+    }
+}
+
+/// POST to a subresource that is an action.
+pub(crate) fn post(tx: &mut Tx<'_>, call: &mut Call, body: Value) -> Result<Answer, ApiError> {
+    let stored = tx
+        .get(&call.kind, &call.namespace, &call.name)
+        .ok_or_else(|| ApiError::not_found(call.gvr(), &call.name))?;
+    match call.subresource.as_str() {
+        "binding" => bind(tx, call, &body, &stored),
+        "eviction" => evict(tx, call, &body, &stored),
+        "token" => token(tx, call, body, &stored),
+        other => Err(ApiError::unsupported(&format!("{}/{other}", call.gvr().resource))),
     }
 }
 
@@ -231,19 +246,12 @@ fn bind(tx: &mut Tx<'_>, call: &Call, binding: &Value, stored: &Arc<Value>) -> R
 }
 
 /// Deletes a pod unless a budget forbids it.
-fn evict(
-    tx: &mut Tx<'_>,
-    call: &mut Call,
-    eviction: &Value,
-    query: &Query,
-    stored: &Arc<Value>,
-) -> Result<Answer, ApiError> {
+fn evict(tx: &mut Tx<'_>, call: &mut Call, eviction: &Value, stored: &Arc<Value>) -> Result<Answer, ApiError> {
     let over = matches!(stored.pointer("/status/phase").and_then(Value::as_str), Some("Succeeded" | "Failed"));
     if !over && !meta::is_terminating(stored) {
         use_budget(tx, call, stored)?;
     }
     call.subresource.clear();
-    call.dry_run |= query.get("dryRun") == "All";
     let options = delete::DeleteOptions::read(eviction.get("deleteOptions").unwrap_or(&json!({})))?;
     delete::delete(tx, call, &options)?;
     Ok(success(201))
@@ -340,7 +348,7 @@ pub(crate) fn review(tx: &mut Tx<'_>, call: &Call, mut body: Value) -> Result<An
         }
         "tokenreviews" => {
             let token = body.pointer("/spec/token").and_then(Value::as_str).unwrap_or_default();
-            let status = match tx.cluster.tokens.identify(token, tx.now) {
+            let status = match tx.cluster.tokens.identify(token, tx.now).filter(|who| tx.state.account_lives(who)) {
                 Some(who) => json!({
                     "authenticated": true, "user": {"username": who.name, "uid": who.uid, "groups": who.groups},
                     "audiences": body.pointer("/spec/audiences").cloned().unwrap_or_else(|| json!([])),

@@ -94,8 +94,8 @@ pub(crate) fn replace(
     let old = convert::from_storage(&kind, stored);
     preconditions(call, &old, &new)?;
     keep_system_fields(&old, &mut new);
-    rules::prepare_update(&kind, &call.subresource, &mut new, &old);
     rules::default_values(&kind, &mut new);
+    rules::prepare_update(&kind, &call.subresource, &mut new, &old);
     if kind.table == customs::TABLE {
         rules::prepare_crd(&mut new);
     }
@@ -109,6 +109,7 @@ pub(crate) fn replace(
         causes.extend(rules::validate_crd(&new, Some(&old)));
     }
     checks::refuse(&kind, &new, causes)?;
+    rules::check_escalation(tx.state, call, &new, Some(&old))?;
     admission::webhooks::check(tx, call, "UPDATE", &new)?;
     if kind.table == customs::TABLE {
         customs::check(&new)?;

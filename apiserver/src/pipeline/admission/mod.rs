@@ -29,7 +29,11 @@ pub(crate) fn on_create(tx: &Tx<'_>, call: &Call, object: &mut Value) -> Result<
             pod::admit(tx, call, object)?;
         }
         "services" => service::allocate(tx, call, object, None)?,
-        "persistentvolumeclaims" => storage::default_class(tx, object),
+        "persistentvolumeclaims" => {
+            storage::default_class(tx, object);
+            storage::protect(object, "kubernetes.io/pvc-protection");
+        }
+        "persistentvolumes" => storage::protect(object, "kubernetes.io/pv-protection"),
         _ => {}
     }
     Ok(())

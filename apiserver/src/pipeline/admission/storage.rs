@@ -1,10 +1,23 @@
-//! The default storage class of claims.
+//! Storage: the default class of claims, and the protection of what is in use.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::super::{cluster::Tx, meta};
 
 const IS_DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
+
+/// Adds the finalizer that keeps storage while it is in use; the volume controller removes it.
+pub(crate) fn protect(object: &mut Value, finalizer: &str) {
+    let list = meta::metadata(object).entry("finalizers").or_insert(Value::Null);
+    if !list.is_array() {
+        *list = json!([]);
+    }
+    if let Some(list) = list.as_array_mut()
+        && !list.iter().any(|f| f == finalizer)
+    {
+        list.push(finalizer.into());
+    }
+}
 
 /// Gives a claim without a class the default one: the newest that is marked, by name where times are equal.
 pub(crate) fn default_class(tx: &Tx<'_>, object: &mut Value) {
