@@ -203,7 +203,9 @@ async fn carry_out(
         events: options.events.clone(),
         cancel: options.cancel.clone(),
     };
-    let record = run::run(setup).await?;
+    let done = run::run(setup).await;
+    options.events.send(Event::RunEnded { run: name.to_owned() });
+    let record = done?;
     write_json(&directory.join("run.json"), &RunFile::of(&record))?;
     Ok(record)
 }
