@@ -153,11 +153,8 @@ impl ApiError {
             }
         }
         if !d.causes.is_empty() {
-            let causes: Vec<Value> = d
-                .causes
-                .iter()
-                .map(|c| json!({"reason": c.reason, "message": c.message, "field": c.field}))
-                .collect();
+            let causes: Vec<Value> =
+                d.causes.iter().map(|c| json!({"reason": c.reason, "message": c.message, "field": c.field})).collect();
             details.insert("causes".into(), causes.into());
         }
         if let Some(seconds) = d.retry_after_seconds {

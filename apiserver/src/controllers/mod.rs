@@ -54,8 +54,14 @@ pub trait Client: Send + Sync {
     /// PUT; `subresource` is empty or such as `status`. The object's resourceVersion is the precondition.
     fn update(&self, gvr: &Gvr, subresource: &str, object: &Value) -> Result<Value, ApiError>;
     /// JSON merge patch.
-    fn patch(&self, gvr: &Gvr, subresource: &str, namespace: &str, name: &str, patch: &Value)
-    -> Result<Value, ApiError>;
+    fn patch(
+        &self,
+        gvr: &Gvr,
+        subresource: &str,
+        namespace: &str,
+        name: &str,
+        patch: &Value,
+    ) -> Result<Value, ApiError>;
     /// DELETE with `DeleteOptions` (`{}` for the defaults).
     fn delete(&self, gvr: &Gvr, namespace: &str, name: &str, options: &Value) -> Result<(), ApiError>;
     /// POST to a subresource such as `pods/<name>/binding`.

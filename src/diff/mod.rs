@@ -1,0 +1,1 @@
+//! The semantic difference of two canonical states.

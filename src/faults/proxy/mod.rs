@@ -1,0 +1,1 @@
+//! The Kubernetes-aware proxy between the operator and its API server.

@@ -1,0 +1,236 @@
+//! The history of a run while it is made: one recorder that the proxy and the observer both write to.
+//!
+//! # Guarantees
+//! Entries are kept in the order in which they were recorded, and are written to `history.jsonl` as they come, so
+//! that a killed run leaves what it saw. `seq` and `write_ordinal` are given here, under one lock.
+
+use std::{
+    fs::File,
+    io::{BufWriter, Write as _},
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+use crate::{
+    clock::RunClock,
+    event::{Actor, Change, FaultRecord, Mark, MarkName, Phase, Request},
+};
+
+/// Everything that happened in one run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct History {
+    pub requests: Vec<Request>,
+    pub changes: Vec<Change>,
+    pub marks: Vec<Mark>,
+    pub faults: Vec<FaultRecord>,
+}
+
+impl History {
+    /// The operator's committed-or-attempted writes, in order.
+    pub fn writes(&self) -> impl DoubleEndedIterator<Item = &Request> {
+        self.requests.iter().filter(|request| request.actor == Actor::Operator && request.is_write())
+    }
+
+    /// The first mark of that name.
+    #[must_use]
+    pub fn mark(&self, name: MarkName) -> Option<&Mark> {
+        self.marks.iter().find(|mark| mark.name == name)
+    }
+
+    /// The last mark of that name.
+    #[must_use]
+    pub fn last_mark(&self, name: MarkName) -> Option<&Mark> {
+        self.marks.iter().rev().find(|mark| mark.name == name)
+    }
+}
+
+/// One line of `history.jsonl`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Entry {
+    Request(Box<Request>),
+    Change(Box<Change>),
+    Mark(Mark),
+    Fault(FaultRecord),
+}
+
+/// Counters for waiting: what the operator did up to now.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Activity {
+    /// All requests of the operator, background ones included.
+    pub requests: u64,
+    /// Its writes that count (see [`Request::is_write`]).
+    pub writes: u64,
+    /// Its writes that the server committed.
+    pub committed: u64,
+    /// When the last counted write ended.
+    pub last_write_ms: u64,
+    /// When the last object change was seen, by whomever.
+    pub last_change_ms: u64,
+    /// Requests that the embedded server refused as unsupported (501).
+    pub refused: u64,
+}
+
+#[derive(Debug)]
+struct Inner {
+    history: History,
+    activity: Activity,
+    phase: Phase,
+    incarnation: u32,
+    file: Option<BufWriter<File>>,
+    /// The first error of writing the file; reported once at the end.
+    file_error: Option<std::io::Error>,
+}
+
+/// A shared handle; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Recorder {
+    inner: Arc<Mutex<Inner>>,
+    activity: watch::Sender<Activity>,
+    pub clock: RunClock,
+}
+
+impl Recorder {
+    /// A recorder that also writes to `file`, when given.
+    ///
+    /// # Errors
+    /// When the file cannot be created.
+    pub fn new(clock: RunClock, file: Option<&Path>) -> std::io::Result<Self> {
+        let file = file.map(File::create).transpose()?.map(BufWriter::new);
+        let inner = Inner {
+            history: History::default(),
+            activity: Activity::default(),
+            phase: Phase::Install,
+            incarnation: 0,
+            file,
+            file_error: None,
+        };
+        Ok(Self { inner: Arc::new(Mutex::new(inner)), activity: watch::Sender::new(Activity::default()), clock })
+    }
+
+    /// Takes a request; fills in `seq`, `phase`, `incarnation` and `write_ordinal`.
+    pub fn request(&self, mut request: Request) {
+        let mut inner = self.lock();
+        request.seq = inner.history.requests.len() as u64 + 1;
+        request.phase = inner.phase;
+        request.incarnation = inner.incarnation;
+        if request.actor == Actor::Operator {
+            inner.activity.requests += 1;
+            if request.answer.status == 501 {
+                inner.activity.refused += 1;
+            }
+            if request.is_write() {
+                inner.activity.writes += 1;
+                inner.activity.last_write_ms = request.at_ms + request.duration_ms;
+                if request.committed == Some(true) {
+                    inner.activity.committed += 1;
+                    request.write_ordinal = Some(inner.activity.committed);
+                }
+            }
+        }
+        inner.write(&Entry::Request(Box::new(request.clone())));
+        inner.history.requests.push(request);
+        self.publish(&inner);
+    }
+
+    /// Takes a change that the observer saw; fills in `phase`.
+    pub fn change(&self, mut change: Change) {
+        let mut inner = self.lock();
+        change.phase = inner.phase;
+        inner.activity.last_change_ms = change.at_ms;
+        inner.write(&Entry::Change(Box::new(change.clone())));
+        inner.history.changes.push(change);
+        self.publish(&inner);
+    }
+
+    /// Marks the present instant.
+    pub fn mark(&self, name: MarkName, detail: impl Into<String>) {
+        let mark = Mark { at_ms: self.clock.now_ms(), name, detail: detail.into() };
+        let mut inner = self.lock();
+        inner.write(&Entry::Mark(mark.clone()));
+        inner.history.marks.push(mark);
+    }
+
+    /// Takes the final account of one fault.
+    pub fn fault(&self, fault: FaultRecord) {
+        let mut inner = self.lock();
+        inner.write(&Entry::Fault(fault.clone()));
+        inner.history.faults.push(fault);
+    }
+
+    /// Everything recorded from now on belongs to `phase`.
+    pub fn enter(&self, phase: Phase) {
+        self.lock().phase = phase;
+    }
+
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        self.lock().phase
+    }
+
+    /// The operator was started again.
+    pub fn next_incarnation(&self) -> u32 {
+        let mut inner = self.lock();
+        inner.incarnation += 1;
+        inner.incarnation
+    }
+
+    #[must_use]
+    pub fn activity(&self) -> Activity {
+        *self.activity.borrow()
+    }
+
+    /// Wakes its receiver at every entry.
+    #[must_use]
+    pub fn subscribe(&self) -> watch::Receiver<Activity> {
+        self.activity.subscribe()
+    }
+
+    /// Reads what was recorded up to now, without a copy.
+    pub fn read<T>(&self, look: impl FnOnce(&History) -> T) -> T {
+        look(&self.lock().history)
+    }
+
+    /// A copy of what was recorded up to now.
+    #[must_use]
+    pub fn history(&self) -> History {
+        self.lock().history.clone()
+    }
+
+    /// Flushes the file.
+    ///
+    /// # Errors
+    /// The first error met while writing it.
+    pub fn finish(&self) -> std::io::Result<History> {
+        let mut inner = self.lock();
+        if let Some(error) = inner.file_error.take() {
+            return Err(error);
+        }
+        if let Some(file) = &mut inner.file {
+            file.flush()?;
+        }
+        Ok(inner.history.clone())
+    }
+
+    fn publish(&self, inner: &Inner) {
+        self.activity.send_replace(inner.activity);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn write(&mut self, entry: &Entry) {
+        let Some(file) = &mut self.file else { return };
+        let done =
+            serde_json::to_writer(&mut *file, entry).map_err(std::io::Error::from).and_then(|()| file.write_all(b"\n"));
+        if let Err(error) = done {
+            self.file_error.get_or_insert(error);
+        }
+    }
+}

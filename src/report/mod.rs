@@ -1,0 +1,1 @@
+//! Reports: from a run's record to bytes.

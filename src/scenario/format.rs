@@ -1,0 +1,540 @@
+//! The file format `reconverge.dev/v1alpha1`, kind `Scenario`, exactly as it stands in YAML.
+//!
+//! The doc comments of this file are the descriptions in the published JSON Schema.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::duration::Span;
+use crate::event::Verb;
+
+/// The one `apiVersion` that this build reads.
+pub const API_VERSION: &str = "reconverge.dev/v1alpha1";
+
+/// A scenario: an operator, a workload, what disturbs it, and what must hold afterwards.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Scenario {
+    /// Always `reconverge.dev/v1alpha1`.
+    pub api_version: String,
+    /// Always `Scenario`.
+    pub kind: String,
+    pub metadata: Metadata,
+    pub spec: Spec,
+}
+
+/// Name and labels of a scenario.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Metadata {
+    /// Lower-case letters, digits and `-`; the name in every report.
+    pub name: String,
+    /// For selection with `--selector key=value`.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+}
+
+/// What a scenario does and demands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Spec {
+    /// One or two sentences for readers of the report.
+    #[serde(default)]
+    pub description: String,
+    #[serde(default)]
+    pub cluster: ClusterSpec,
+    /// The namespace of the workload; created if it does not exist.
+    #[serde(default = "default_namespace")]
+    pub namespace: String,
+    pub operator: OperatorSpec,
+    /// Steps in order; each is awaited until the operator is quiet before the next.
+    pub workload: Vec<Step>,
+    /// What must hold at rest. All of them.
+    pub expect: Vec<Expectation>,
+    /// Converged means: no mutating request of the operator for this long.
+    #[serde(default = "default_settle")]
+    pub settle: Span,
+    /// A fault-free run has this long to converge after each step.
+    #[serde(default = "default_deadline")]
+    pub deadline: Span,
+    #[serde(default)]
+    pub recovery: Recovery,
+    /// A harmless edit after recovery that the operator must still act upon (oracle `live`).
+    #[serde(default)]
+    pub probe: Option<Probe>,
+    /// Each entry is carried out in a run of its own.
+    pub perturbations: Vec<Perturbation>,
+    #[serde(default)]
+    pub normalise: Normalise,
+    /// Fault-free runs that make up the reference.
+    #[serde(default = "default_references")]
+    pub references: u32,
+    /// Oracles that do not apply to this operator, each with the reason.
+    #[serde(default)]
+    pub skip_oracles: Vec<SkipOracle>,
+}
+
+fn default_namespace() -> String {
+    "default".into()
+}
+fn default_settle() -> Span {
+    Span::from_secs(1)
+}
+fn default_deadline() -> Span {
+    Span::from_secs(60)
+}
+fn default_references() -> u32 {
+    3
+}
+
+/// Where the scenario runs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ClusterSpec {
+    #[serde(default)]
+    pub lane: Lane,
+}
+
+/// A kind of cluster.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Lane {
+    /// The in-process API server: no set-up, milliseconds.
+    #[default]
+    Embedded,
+    /// A real kube-apiserver and etcd, without containers.
+    Envtest,
+    /// k3s in a container.
+    K3s,
+    /// A cluster that exists already.
+    Kubeconfig,
+}
+
+impl Lane {
+    /// The name as it stands in files and on the command line.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Embedded => "embedded",
+            Self::Envtest => "envtest",
+            Self::K3s => "k3s",
+            Self::Kubeconfig => "kubeconfig",
+        }
+    }
+}
+
+/// The operator under test, and how it gets into the cluster.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct OperatorSpec {
+    /// Manifests to apply before the operator starts: files or directories (`.yaml`, `.yml`, `.json`), relative to
+    /// the scenario file. CRDs, RBAC, ServiceAccounts, namespaces. Deployments in them are left out for `process`.
+    #[serde(default)]
+    pub install: Vec<String>,
+    /// `namespace/name` of the ServiceAccount whose token and RBAC the operator uses. Without it: cluster admin.
+    #[serde(default)]
+    pub service_account: Option<String>,
+    pub process: ProcessSpec,
+}
+
+/// A local command, supervised by the harness.
+///
+/// In `command`, `build` and `env`, `{{kubeconfig}}` is the path of the operator's kubeconfig, `{{scenario}}` the
+/// scenario's directory, `{{target}}` the directory of the `reconverge` program, `{{namespace}}` the workload's
+/// namespace, `{{port}}` a free TCP port, and `{{env.NAME}}` an environment variable of the harness.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ProcessSpec {
+    /// Program and arguments; no shell.
+    pub command: Vec<String>,
+    /// Run once before the first start, such as a compiler. Its failure is a set-up error.
+    #[serde(default)]
+    pub build: Vec<String>,
+    /// Added to the environment. `KUBECONFIG` is set anyway.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Relative to the scenario file; default: the scenario's directory.
+    #[serde(default)]
+    pub working_directory: Option<String>,
+    /// The operator counts as started once its first API request was seen; it has this long.
+    #[serde(default = "default_start")]
+    pub start_timeout: Span,
+    /// How long it may take to stop after SIGTERM before it is killed.
+    #[serde(default = "default_stop")]
+    pub stop_timeout: Span,
+    /// Only one such operator may run at a time on this machine (fixed ports, fixed files).
+    #[serde(default)]
+    pub exclusive: bool,
+}
+
+fn default_start() -> Span {
+    Span::from_secs(30)
+}
+fn default_stop() -> Span {
+    Span::from_secs(5)
+}
+
+/// One step of the workload; exactly one action.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Step {
+    /// For reports; default: the action in words.
+    #[serde(default)]
+    pub name: Option<String>,
+    #[serde(flatten)]
+    pub action: Action,
+}
+
+/// What a step does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Action {
+    /// Server-side apply of a manifest file, a directory, or an object written in place.
+    Apply(Manifest),
+    /// A JSON merge patch.
+    Patch(PatchAction),
+    /// Delete an object.
+    Delete(ObjectRef),
+    /// Set `spec.replicas`.
+    Scale(ScaleAction),
+    /// Wait until a predicate holds.
+    Wait(WaitAction),
+}
+
+/// A path relative to the scenario file, or an object.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Manifest {
+    File(String),
+    Object(serde_json::Map<String, Value>),
+}
+
+/// One object, or with a selector all that match.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ObjectRef {
+    pub api_version: String,
+    pub kind: String,
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Default: the scenario's namespace (nothing for cluster-scoped kinds).
+    #[serde(default)]
+    pub namespace: Option<String>,
+    /// Label selector such as `app=demo`; only where several objects make sense.
+    #[serde(default)]
+    pub selector: Option<String>,
+}
+
+/// A merge patch of one object.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PatchAction {
+    pub target: ObjectRef,
+    pub merge: serde_json::Map<String, Value>,
+}
+
+/// Sets the number of replicas of one object.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ScaleAction {
+    pub target: ObjectRef,
+    pub replicas: u32,
+}
+
+/// Waits for a predicate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WaitAction {
+    #[serde(rename = "for")]
+    pub condition: Expectation,
+    #[serde(default)]
+    pub timeout: Option<Span>,
+}
+
+/// A predicate over one object or a set of them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Expectation {
+    pub object: ObjectRef,
+    /// CEL. With `object.name`: the variable `object`; without: the list `objects`. Default: it exists.
+    #[serde(default)]
+    pub that: Option<String>,
+    /// The object (or every one of the set) must be absent.
+    #[serde(default)]
+    pub absent: bool,
+}
+
+/// How quickly the operator must be back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Recovery {
+    /// From the moment when all faults are healed to the last change.
+    #[serde(default = "default_recovery")]
+    pub within: Span,
+}
+
+fn default_recovery() -> Span {
+    Span::from_secs(120)
+}
+
+impl Default for Recovery {
+    fn default() -> Self {
+        Self { within: default_recovery() }
+    }
+}
+
+/// A harmless edit and what must follow from it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Probe {
+    pub patch: PatchAction,
+    /// Must become true within the recovery bound.
+    pub expect: Vec<Expectation>,
+}
+
+/// What a run does to the system beyond the workload; the key is the perturbation's id.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Perturbation {
+    /// Nothing is disturbed; the operator is only watched for longer.
+    Quiet(Quiet),
+    /// Server-side apply of every input with force, several times.
+    ForceReapply(ForceReapply),
+    /// Stop and start the operator at rest.
+    Restart(Restart),
+    /// Kill the operator right after (or before) its k-th committed write.
+    CrashAfterWrite(CrashAfterWrite),
+    /// Kill the operator's process, or delete pods.
+    PodKill(PodKill),
+    /// 409 on writes.
+    Conflict(Conflict),
+    /// Delay requests.
+    Latency(Latency),
+    /// Answer with an error instead of forwarding.
+    ApiError(ApiErrorFault),
+    /// The write commits and its reply is lost.
+    LostReply(LostReply),
+}
+
+impl Perturbation {
+    /// The id, as it stands in files and reports.
+    #[must_use]
+    pub fn id(&self) -> &'static str {
+        match self {
+            Self::Quiet(_) => "quiet",
+            Self::ForceReapply(_) => "force-reapply",
+            Self::Restart(_) => "restart",
+            Self::CrashAfterWrite(_) => "crash-after-write",
+            Self::PodKill(_) => "pod-kill",
+            Self::Conflict(_) => "conflict",
+            Self::Latency(_) => "latency",
+            Self::ApiError(_) => "api-error",
+            Self::LostReply(_) => "lost-reply",
+        }
+    }
+}
+
+/// Watches the operator at rest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Quiet {
+    #[serde(rename = "for")]
+    pub duration: Span,
+}
+
+impl Default for Quiet {
+    fn default() -> Self {
+        Self { duration: Span::from_secs(5) }
+    }
+}
+
+/// Re-applies the inputs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ForceReapply {
+    pub times: u32,
+}
+
+impl Default for ForceReapply {
+    fn default() -> Self {
+        Self { times: 3 }
+    }
+}
+
+/// Stops and starts the operator at rest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Restart {
+    pub times: u32,
+}
+
+impl Default for Restart {
+    fn default() -> Self {
+        Self { times: 2 }
+    }
+}
+
+/// Crash points.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct CrashAfterWrite {
+    /// Ordinal of the write, from 1. Without it every write of the reference run is taken in turn.
+    pub write: Option<u64>,
+    /// Kill before the write reaches the server instead of after it was committed.
+    pub before: bool,
+}
+
+/// Kills pods, or the operator.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct PodKill {
+    /// `operator`, or pods that it manages.
+    pub target: KillTarget,
+    /// Label selector of the pods, with target `pods`; without it: all pods of the scenario's namespace.
+    pub selector: Option<String>,
+    pub times: u32,
+    /// All matching pods at once instead of one at a time.
+    pub all: bool,
+    /// 0 kills without grace.
+    pub grace_period_seconds: u32,
+}
+
+impl Default for PodKill {
+    fn default() -> Self {
+        Self { target: KillTarget::Operator, selector: None, times: 1, all: false, grace_period_seconds: 0 }
+    }
+}
+
+/// Whose pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum KillTarget {
+    Operator,
+    Pods,
+}
+
+/// Which requests a fault concerns. Empty lists match everything that is not excluded by default.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Selector {
+    pub verbs: Vec<Verb>,
+    /// `""` is the core group.
+    pub api_groups: Vec<String>,
+    /// Plurals.
+    pub resources: Vec<String>,
+    /// `""` is the object itself. Default: all.
+    pub subresources: Option<Vec<String>>,
+    pub namespaces: Vec<String>,
+    pub names: Vec<String>,
+    /// Substring of the User-Agent.
+    pub user_agent: Option<String>,
+    /// Also leases, events, reviews, discovery and health, which faults leave alone by default.
+    pub include_background: bool,
+}
+
+/// When a fault fires among the requests that match. With none of `nth`, `every`, `probability`, the seed picks one
+/// ordinal among the matching requests that the reference run sent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Trigger {
+    /// Only the n-th matching request, from 1.
+    pub nth: Option<u64>,
+    /// Every k-th.
+    pub every: Option<u64>,
+    /// Each with this probability, drawn from the plan's seed.
+    pub probability: Option<f64>,
+    /// At most so many times. Default: once for `nth` and a seeded ordinal, else unlimited until healed.
+    pub max: Option<u64>,
+}
+
+/// 409 on update, patch and delete (reason `Conflict`) or create (`AlreadyExists`).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Conflict {
+    pub requests: Selector,
+    pub trigger: Trigger,
+}
+
+/// Delay with jitter.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Latency {
+    pub requests: Selector,
+    pub trigger: Trigger,
+    pub delay: Span,
+    /// Added, uniformly from zero to this.
+    pub jitter: Span,
+}
+
+impl Default for Latency {
+    fn default() -> Self {
+        Self {
+            requests: Selector::default(),
+            trigger: Trigger { every: Some(1), ..Trigger::default() },
+            delay: Span::from_millis(100),
+            jitter: Span::from_millis(50),
+        }
+    }
+}
+
+/// An error answer; the request does not reach the server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ApiErrorFault {
+    pub requests: Selector,
+    pub trigger: Trigger,
+    /// 429, 500, 503 or 504.
+    pub status: u16,
+    /// Whole seconds of a `Retry-After` header; without it none is sent.
+    pub retry_after: Option<Span>,
+}
+
+impl Default for ApiErrorFault {
+    fn default() -> Self {
+        Self { requests: Selector::default(), trigger: Trigger::default(), status: 500, retry_after: None }
+    }
+}
+
+/// The server commits, the client's connection is reset.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct LostReply {
+    pub requests: Selector,
+    pub trigger: Trigger,
+}
+
+/// Additions to the built-in normalisation.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Normalise {
+    /// Leaves that say nothing about convergence.
+    pub ignore: Vec<IgnoreRule>,
+    /// Ids of built-in rules that shall not be applied.
+    pub disable: Vec<String>,
+    /// The learned mask may hide at most this share of the leaves, in percent.
+    pub mask_budget_percent: Option<u32>,
+}
+
+/// One place to leave out of comparisons.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct IgnoreRule {
+    /// Default: every kind.
+    #[serde(default)]
+    pub kind: Option<String>,
+    /// Dotted, `*` for any key or index: `status.lastSyncTime`, `metadata.annotations["a.b/c"]`.
+    pub path: String,
+    /// Shown in the report.
+    pub reason: String,
+}
+
+/// An oracle that does not apply.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SkipOracle {
+    pub id: String,
+    pub reason: String,
+}

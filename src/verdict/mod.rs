@@ -1,0 +1,1 @@
+//! Oracles judge recorded data; their judgements make the verdict.
