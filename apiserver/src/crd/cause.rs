@@ -80,7 +80,9 @@ mod tests {
 
     #[test]
     fn floats_print_as_go_prints_them() {
-        for (value, text) in [(1.0, "1"), (0.5, "0.5"), (1e21, "1e+21"), (1.5e-7, "1.5e-07"), (1e6, "1e+06"), (1e5, "100000")] {
+        for (value, text) in
+            [(1.0, "1"), (0.5, "0.5"), (1e21, "1e+21"), (1.5e-7, "1.5e-07"), (1e6, "1e+06"), (1e5, "100000")]
+        {
             assert_eq!(float(value), text);
         }
     }

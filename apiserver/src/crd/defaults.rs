@@ -61,7 +61,8 @@ fn fill(value: &mut Value, ty: TypeRef) {
 }
 
 fn replace_null(value: &mut Value, schema: &Schema) {
-    if value.is_null() && !schema.nullable
+    if value.is_null()
+        && !schema.nullable
         && let Some(default) = &schema.default
     {
         value.clone_from(default);

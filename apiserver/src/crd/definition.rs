@@ -60,7 +60,8 @@ pub fn validate_crd(crd: &Value, old: Option<&Value>) -> Vec<Cause> {
     versions(spec, &mut out);
     conversion(spec, &mut out);
     if spec["preserveUnknownFields"] == true && old.is_none_or(|o| o["spec"]["preserveUnknownFields"] != true) {
-        let why = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
+        let why =
+            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
         out.push(invalid("spec.preserveUnknownFields", &json!(true), why));
     }
     stored_versions(crd, &mut out);
@@ -83,7 +84,9 @@ fn group_and_scope(spec: &Value, out: &mut Vec<Cause>) {
     match text(spec, "scope") {
         "Namespaced" | "Cluster" => {}
         "" => out.push(Cause::required("spec.scope", "")),
-        other => out.push(not_supported("spec.scope", &Value::from(other), &["Cluster", "Namespaced"].map(str::to_owned))),
+        other => {
+            out.push(not_supported("spec.scope", &Value::from(other), &["Cluster", "Namespaced"].map(str::to_owned)))
+        }
     }
 }
 
@@ -213,7 +216,11 @@ fn conversion(spec: &Value, out: &mut Vec<Cause>) {
                     let why = "exactly one of url or service is required";
                     out.push(Cause::required(format!("{at}.webhookClientConfig"), why));
                 }
-                if value.pointer("/webhook/conversionReviewVersions").and_then(Value::as_array).is_none_or(Vec::is_empty) {
+                if value
+                    .pointer("/webhook/conversionReviewVersions")
+                    .and_then(Value::as_array)
+                    .is_none_or(Vec::is_empty)
+                {
                     out.push(Cause::required(format!("{at}.conversionReviewVersions"), ""));
                 }
             }

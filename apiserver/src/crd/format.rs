@@ -40,9 +40,8 @@ pub(super) fn matches(format: &str, text: &str) -> bool {
 fn date_time(text: &str) -> bool {
     // RFC 3339 wants a zone and seconds; jiff alone would take less.
     static SHAPE: OnceLock<Option<Regex>> = OnceLock::new();
-    let shape = SHAPE.get_or_init(|| {
-        Regex::new(r"^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d([.,]\d+)?([Zz]|[+-]\d\d:?\d\d)$").ok()
-    });
+    let shape =
+        SHAPE.get_or_init(|| Regex::new(r"^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d([.,]\d+)?([Zz]|[+-]\d\d:?\d\d)$").ok());
     shape.as_ref().is_some_and(|s| s.is_match(text)) && text.get(..10).is_some_and(date)
 }
 

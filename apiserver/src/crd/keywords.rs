@@ -74,8 +74,7 @@ pub(super) fn enumeration(value: &Value, schema: &Schema, raw: &Value, path: &st
     if allowed.iter().any(same) || (value.is_null() && schema.nullable) {
         return;
     }
-    let names: Vec<String> =
-        allowed.iter().map(|a| a.as_str().map_or_else(|| a.to_string(), str::to_owned)).collect();
+    let names: Vec<String> = allowed.iter().map(|a| a.as_str().map_or_else(|| a.to_string(), str::to_owned)).collect();
     out.push(not_supported(path, value, &names));
 }
 

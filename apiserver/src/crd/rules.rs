@@ -89,7 +89,9 @@ fn run_all(rules: &[Value], new: &Value, old: Option<&Value>, ty: TypeRef, path:
             scope.add_variable_from_value("oldSelf", before.clone());
         }
         let ratchets = unchanged && !transition;
-        if let Some(cause) = judge(rule, &expression, &scope, ty.schema, path).filter(|c| !ratchets || c.reason == UNSUPPORTED) {
+        if let Some(cause) =
+            judge(rule, &expression, &scope, ty.schema, path).filter(|c| !ratchets || c.reason == UNSUPPORTED)
+        {
             out.push(cause);
         }
     }
@@ -127,9 +129,7 @@ fn by_reason(reason: Option<&str>, at: String, kind: &str, message: &str) -> Cau
     match reason {
         Some("FieldValueForbidden") => forbidden(at, message),
         Some("FieldValueRequired") => Cause::required(at, message),
-        Some("FieldValueDuplicate") => {
-            Cause::new("FieldValueDuplicate", at, format!("Duplicate value: \"{kind}\""))
-        }
+        Some("FieldValueDuplicate") => Cause::new("FieldValueDuplicate", at, format!("Duplicate value: \"{kind}\"")),
         _ => invalid(at, &Value::from(kind), message),
     }
 }
@@ -189,8 +189,26 @@ fn string(text: &str, ty: Option<TypeRef>, base: &Context) -> Cel {
 /// A field's name as a rule writes it.
 fn escape(name: &str) -> String {
     const RESERVED: [&str; 20] = [
-        "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import",
-        "let", "loop", "package", "namespace", "return", "var", "void",
+        "true",
+        "false",
+        "null",
+        "in",
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
     ];
     if RESERVED.contains(&name) || name == "while" {
         return format!("__{name}__");

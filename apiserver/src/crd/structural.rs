@@ -57,7 +57,10 @@ fn node(schema: &Value, level: Level, path: &str, out: &mut Vec<Cause>) {
         if name == "metadata" && (level == Level::Root || embedded) {
             metadata(inner, level, &at, out);
         } else {
-            if matches!(name.as_str(), "kind" | "apiVersion") && (level == Level::Root || embedded) && kind(inner) != "string" {
+            if matches!(name.as_str(), "kind" | "apiVersion")
+                && (level == Level::Root || embedded)
+                && kind(inner) != "string"
+            {
                 out.push(invalid(child(&at, "type"), &Value::from(kind(inner)), "must be string"));
             }
             node(inner, Level::Field, &at, out);
@@ -132,8 +135,12 @@ fn types(schema: &Value, level: Level, embedded: bool, path: &str, out: &mut Vec
     if found == "array" && schema.get("items").is_none() {
         out.push(Cause::required(child(path, "items"), "must be specified"));
     }
-    if embedded && !flag(schema, "x-kubernetes-preserve-unknown-fields") && object(schema, "properties").is_none_or(Map::is_empty) {
-        let why = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
+    if embedded
+        && !flag(schema, "x-kubernetes-preserve-unknown-fields")
+        && object(schema, "properties").is_none_or(Map::is_empty)
+    {
+        let why =
+            "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
         out.push(Cause::required(child(path, "properties"), why));
     }
 }
@@ -270,7 +277,11 @@ fn validations(schema: &Value, path: &str, out: &mut Vec<Cause>) {
         }
         if let Some(source) = rule.get("messageExpression").and_then(Value::as_str) {
             if let Err(why) = rules::compile(source) {
-                out.push(invalid(child(&base, "messageExpression"), rule, &format!("messageExpression compilation failed: {why}")));
+                out.push(invalid(
+                    child(&base, "messageExpression"),
+                    rule,
+                    &format!("messageExpression compilation failed: {why}"),
+                ));
             }
         }
         let reasons = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];

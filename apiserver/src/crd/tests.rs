@@ -86,10 +86,7 @@ fn defaults_go_into_present_parents_only() {
     .unwrap();
     let mut object = json!({"spec": {"size": null, "maybe": null, "gone": null, "list": [{}]}});
     default_values(&mut object, version.root());
-    assert_eq!(
-        object,
-        json!({"spec": {"size": 3, "maybe": null, "made": {"mode": "slow"}, "list": [{"p": "TCP"}]}})
-    );
+    assert_eq!(object, json!({"spec": {"size": 3, "maybe": null, "made": {"mode": "slow"}, "list": [{"p": "TCP"}]}}));
     let mut absent = json!({});
     default_values(&mut absent, version.root());
     assert_eq!(absent, json!({}));
@@ -98,23 +95,87 @@ fn defaults_go_into_present_parents_only() {
 #[test]
 fn each_keyword_has_the_words_of_the_real_server() {
     for (schema, value, expected) in [
-        (json!({"type": "integer", "minimum": 0}), json!(-1), "spec.x: Invalid value: -1: spec.x in body should be greater than or equal to 0"),
-        (json!({"type": "integer", "maximum": 5, "exclusiveMaximum": true}), json!(5), "spec.x: Invalid value: 5: spec.x in body should be less than 5"),
-        (json!({"type": "integer", "multipleOf": 3}), json!(4), "spec.x: Invalid value: 4: spec.x in body should be a multiple of 3"),
-        (json!({"type": "integer"}), json!("a"), "spec.x: Invalid value: \"string\": spec.x in body must be of type integer: \"string\""),
-        (json!({"type": "string"}), Value::Null, "spec.x: Invalid value: \"null\": spec.x in body must be of type string: \"null\""),
-        (json!({"type": "string", "enum": ["a", "b"]}), json!("q"), "spec.x: Unsupported value: \"q\": supported values: \"a\", \"b\""),
-        (json!({"type": "string", "pattern": "^a$"}), json!("b"), "spec.x: Invalid value: \"b\": spec.x in body should match '^a$'"),
-        (json!({"type": "string", "minLength": 1}), json!(""), "spec.x: Invalid value: \"\": spec.x in body should be at least 1 chars long"),
+        (
+            json!({"type": "integer", "minimum": 0}),
+            json!(-1),
+            "spec.x: Invalid value: -1: spec.x in body should be greater than or equal to 0",
+        ),
+        (
+            json!({"type": "integer", "maximum": 5, "exclusiveMaximum": true}),
+            json!(5),
+            "spec.x: Invalid value: 5: spec.x in body should be less than 5",
+        ),
+        (
+            json!({"type": "integer", "multipleOf": 3}),
+            json!(4),
+            "spec.x: Invalid value: 4: spec.x in body should be a multiple of 3",
+        ),
+        (
+            json!({"type": "integer"}),
+            json!("a"),
+            "spec.x: Invalid value: \"string\": spec.x in body must be of type integer: \"string\"",
+        ),
+        (
+            json!({"type": "string"}),
+            Value::Null,
+            "spec.x: Invalid value: \"null\": spec.x in body must be of type string: \"null\"",
+        ),
+        (
+            json!({"type": "string", "enum": ["a", "b"]}),
+            json!("q"),
+            "spec.x: Unsupported value: \"q\": supported values: \"a\", \"b\"",
+        ),
+        (
+            json!({"type": "string", "pattern": "^a$"}),
+            json!("b"),
+            "spec.x: Invalid value: \"b\": spec.x in body should match '^a$'",
+        ),
+        (
+            json!({"type": "string", "minLength": 1}),
+            json!(""),
+            "spec.x: Invalid value: \"\": spec.x in body should be at least 1 chars long",
+        ),
         (json!({"type": "string", "maxLength": 1}), json!("ab"), "spec.x: Too long: may not be more than 1 byte"),
-        (json!({"type": "string", "format": "ipv4"}), json!("x"), "spec.x: Invalid value: \"x\": spec.x in body must be of type ipv4: \"x\""),
-        (json!({"type": "array", "items": {"type": "string"}, "maxItems": 1}), json!(["a", "b"]), "spec.x: Too many: 2: must have at most 1 item"),
-        (json!({"type": "array", "items": {"type": "string"}, "minItems": 1}), json!([]), "spec.x: Invalid value: 0: spec.x in body should have at least 1 items"),
-        (json!({"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": 1}), json!({"a": "b", "c": "d"}), "spec.x: Too many: 2: must have at most 1 item"),
-        (json!({"type": "object", "properties": {"size": {"type": "integer"}}, "required": ["size"]}), json!({}), "spec.x.size: Required value"),
-        (json!({"x-kubernetes-int-or-string": true}), json!(true), "spec.x: Invalid value: \"boolean\": spec.x in body must be of type integer,string: \"boolean\""),
-        (json!({"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}), json!(["a", "a"]), "spec.x[1]: Duplicate value: \"a\""),
-        (json!({"type": "integer", "not": {"enum": [1]}}), json!(1), "<nil>: Invalid value: \"\": \"spec.x\" must not validate the schema (not)"),
+        (
+            json!({"type": "string", "format": "ipv4"}),
+            json!("x"),
+            "spec.x: Invalid value: \"x\": spec.x in body must be of type ipv4: \"x\"",
+        ),
+        (
+            json!({"type": "array", "items": {"type": "string"}, "maxItems": 1}),
+            json!(["a", "b"]),
+            "spec.x: Too many: 2: must have at most 1 item",
+        ),
+        (
+            json!({"type": "array", "items": {"type": "string"}, "minItems": 1}),
+            json!([]),
+            "spec.x: Invalid value: 0: spec.x in body should have at least 1 items",
+        ),
+        (
+            json!({"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": 1}),
+            json!({"a": "b", "c": "d"}),
+            "spec.x: Too many: 2: must have at most 1 item",
+        ),
+        (
+            json!({"type": "object", "properties": {"size": {"type": "integer"}}, "required": ["size"]}),
+            json!({}),
+            "spec.x.size: Required value",
+        ),
+        (
+            json!({"x-kubernetes-int-or-string": true}),
+            json!(true),
+            "spec.x: Invalid value: \"boolean\": spec.x in body must be of type integer,string: \"boolean\"",
+        ),
+        (
+            json!({"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}),
+            json!(["a", "a"]),
+            "spec.x[1]: Duplicate value: \"a\"",
+        ),
+        (
+            json!({"type": "integer", "not": {"enum": [1]}}),
+            json!(1),
+            "<nil>: Invalid value: \"\": \"spec.x\" must not validate the schema (not)",
+        ),
     ] {
         let found = judge(spec(json!({"x": schema})), json!({"x": value}), None);
         assert_eq!(found.first().map(String::as_str), Some(expected));
@@ -140,9 +201,13 @@ fn list_maps_are_keyed_and_embedded_resources_typed() {
         "items": {"type": "object", "required": ["n"], "properties": {"n": {"type": "string"}}}});
     let found = judge(spec(json!({"x": list})), json!({"x": [{"n": "a"}, {"n": "a"}]}), None);
     assert_eq!(found, ["spec.x[1]: Duplicate value: {\"n\":\"a\"}"]);
-    let pod = json!({"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true});
+    let pod =
+        json!({"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true});
     let found = judge(spec(json!({"x": pod})), json!({"x": {"kind": ""}}), None);
-    assert_eq!(found[..2], ["spec.x.apiVersion: Required value", "spec.x.kind: Invalid value: \"\": must not be empty"]);
+    assert_eq!(
+        found[..2],
+        ["spec.x.apiVersion: Required value", "spec.x.kind: Invalid value: \"\": must not be empty"]
+    );
 }
 
 #[test]
@@ -155,9 +220,13 @@ fn what_did_not_change_may_stay_invalid() {
 
 #[test]
 fn rules_see_self_and_the_old_value() {
-    let with = |rule: Value, inner: Value| json!({"type": "object", "properties": inner, "x-kubernetes-validations": [rule]});
+    let with =
+        |rule: Value, inner: Value| json!({"type": "object", "properties": inner, "x-kubernetes-validations": [rule]});
     let ints = json!({"min_size": {"type": "integer"}, "max": {"type": "integer"}});
-    let rule = with(json!({"rule": "self.min_size <= self.max", "messageExpression": "'max must be at least ' + string(self.min_size)"}), ints.clone());
+    let rule = with(
+        json!({"rule": "self.min_size <= self.max", "messageExpression": "'max must be at least ' + string(self.min_size)"}),
+        ints.clone(),
+    );
     assert_eq!(
         judge(rule.clone(), json!({"min_size": 3, "max": 2}), None),
         ["spec: Invalid value: \"object\": max must be at least 3"]
@@ -166,7 +235,10 @@ fn rules_see_self_and_the_old_value() {
     // Unchanged, so the rule that fails ratchets.
     assert_eq!(judge(rule, json!({"min_size": 3, "max": 2}), Some(json!({"min_size": 3, "max": 2}))), [""; 0]);
 
-    let fixed = with(json!({"rule": "self.max == oldSelf.max", "message": "is fixed", "reason": "FieldValueForbidden", "fieldPath": ".max"}), ints.clone());
+    let fixed = with(
+        json!({"rule": "self.max == oldSelf.max", "message": "is fixed", "reason": "FieldValueForbidden", "fieldPath": ".max"}),
+        ints.clone(),
+    );
     assert_eq!(judge(fixed.clone(), json!({"max": 2}), None), [""; 0]);
     assert_eq!(judge(fixed, json!({"max": 2}), Some(json!({"max": 1}))), ["spec.max: Forbidden: is fixed"]);
 
@@ -182,8 +254,16 @@ fn rules_see_self_and_the_old_value() {
 fn rules_read_formats_reserved_names_and_map_keys() {
     for (schema, rule, value) in [
         (json!({"type": "string", "format": "duration"}), "self < duration('2m')", json!("1m30s")),
-        (json!({"type": "string", "format": "date-time"}), "self > timestamp('2020-01-01T00:00:00Z')", json!("2024-01-01T00:00:00Z")),
-        (json!({"type": "object", "properties": {"namespace": {"type": "string"}, "a-b": {"type": "string"}}}), "self.__namespace__ == 'x' && self.a__dash__b == 'y'", json!({"namespace": "x", "a-b": "y"})),
+        (
+            json!({"type": "string", "format": "date-time"}),
+            "self > timestamp('2020-01-01T00:00:00Z')",
+            json!("2024-01-01T00:00:00Z"),
+        ),
+        (
+            json!({"type": "object", "properties": {"namespace": {"type": "string"}, "a-b": {"type": "string"}}}),
+            "self.__namespace__ == 'x' && self.a__dash__b == 'y'",
+            json!({"namespace": "x", "a-b": "y"}),
+        ),
         (json!({"type": "object", "additionalProperties": {"type": "string"}}), "'a/b' in self", json!({"a/b": "c"})),
         (json!({"type": "string"}), "quantity(self).isGreaterThan(quantity('1'))", json!("2Gi")),
     ] {
@@ -227,17 +307,52 @@ fn a_definition_is_completed_accepted_and_compiled() {
 fn broken_definitions_are_refused() {
     let at = "spec.versions[0].schema.openAPIV3Schema.properties[spec]";
     for (schema, expected) in [
-        (json!({"properties": {}}), format!("{at}.type: Required value: must not be empty for specified object fields")),
+        (
+            json!({"properties": {}}),
+            format!("{at}.type: Required value: must not be empty for specified object fields"),
+        ),
         (json!({"type": "object", "$ref": "#/x"}), format!("{at}.$ref: Forbidden: $ref is not supported")),
         (json!({"type": "array"}), format!("{at}.items: Required value: must be specified")),
-        (json!({"type": "array", "uniqueItems": true, "items": {"type": "string"}}), format!("{at}.uniqueItems: Forbidden: uniqueItems cannot be set to true since the runtime complexity becomes quadratic")),
-        (json!({"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": {"type": "string"}}), format!("{at}.additionalProperties: Forbidden: additionalProperties and properties are mutual exclusive")),
-        (json!({"type": "string", "default": 5}), format!("{at}.default: Invalid value: \"integer\": {at}.default in body must be of type string: \"integer\"")),
-        (json!({"type": "object", "default": {"b": 1}, "properties": {"a": {"type": "string"}}}), format!("{at}.default: Invalid value: {{\"b\":1}}: must not have unknown fields")),
-        (json!({"type": "string", "x-kubernetes-validations": [{"rule": "self ++"}]}), format!("{at}.x-kubernetes-validations[0].rule: Invalid value: {{\"rule\":\"self ++\"}}: compilation failed: ")),
-        (json!({"type": "string", "anyOf": [{"type": "string"}]}), format!("{at}.anyOf[0].type: Forbidden: must be empty to be structural")),
-        (json!({"type": "object", "anyOf": [{"properties": {"a": {}}}]}), format!("{at}.properties[a]: Required value: because it is defined in {at}.anyOf[0].properties[a]")),
-        (json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["n"], "items": {"type": "object", "properties": {"n": {"type": "string"}}}}), format!("{at}.items.properties[n].default: Required value: this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property")),
+        (
+            json!({"type": "array", "uniqueItems": true, "items": {"type": "string"}}),
+            format!(
+                "{at}.uniqueItems: Forbidden: uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
+            ),
+        ),
+        (
+            json!({"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": {"type": "string"}}),
+            format!("{at}.additionalProperties: Forbidden: additionalProperties and properties are mutual exclusive"),
+        ),
+        (
+            json!({"type": "string", "default": 5}),
+            format!(
+                "{at}.default: Invalid value: \"integer\": {at}.default in body must be of type string: \"integer\""
+            ),
+        ),
+        (
+            json!({"type": "object", "default": {"b": 1}, "properties": {"a": {"type": "string"}}}),
+            format!("{at}.default: Invalid value: {{\"b\":1}}: must not have unknown fields"),
+        ),
+        (
+            json!({"type": "string", "x-kubernetes-validations": [{"rule": "self ++"}]}),
+            format!(
+                "{at}.x-kubernetes-validations[0].rule: Invalid value: {{\"rule\":\"self ++\"}}: compilation failed: "
+            ),
+        ),
+        (
+            json!({"type": "string", "anyOf": [{"type": "string"}]}),
+            format!("{at}.anyOf[0].type: Forbidden: must be empty to be structural"),
+        ),
+        (
+            json!({"type": "object", "anyOf": [{"properties": {"a": {}}}]}),
+            format!("{at}.properties[a]: Required value: because it is defined in {at}.anyOf[0].properties[a]"),
+        ),
+        (
+            json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["n"], "items": {"type": "object", "properties": {"n": {"type": "string"}}}}),
+            format!(
+                "{at}.items.properties[n].default: Required value: this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"
+            ),
+        ),
     ] {
         let found = lines(&validate_crd(&crd(schema), None));
         assert!(found.iter().any(|line| line.starts_with(&expected)), "{expected} not in {found:#?}");
@@ -254,7 +369,9 @@ fn names_versions_and_scope_of_a_definition() {
     second["name"] = "v2".into();
     other["spec"]["versions"].as_array_mut().unwrap().push(second);
     let found = lines(&validate_crd(&other, None));
-    assert!(found[0].starts_with("metadata.name: Invalid value: \"wrong\": must be spec.names.plural+\".\"+spec.group"));
+    assert!(
+        found[0].starts_with("metadata.name: Invalid value: \"wrong\": must be spec.names.plural+\".\"+spec.group")
+    );
     assert!(found.iter().any(|l| l.starts_with("spec.scope: Unsupported value: \"Galaxy\"")));
     assert!(found.iter().any(|l| l.ends_with("must have exactly one version marked as storage version")));
     let mut moved = good.clone();

@@ -33,7 +33,16 @@ pub fn validate(new: &Value, old: Option<&Value>, ty: TypeRef) -> Vec<Cause> {
         }
     }
     // A value of the wrong shape makes rules fail in ways that would only confuse.
-    if causes.iter().any(|c| matches!(c.reason, "FieldValueTypeInvalid" | "FieldValueRequired" | "FieldValueTooLong" | "FieldValueTooMany" | "FieldValueNotSupported")) {
+    if causes.iter().any(|c| {
+        matches!(
+            c.reason,
+            "FieldValueTypeInvalid"
+                | "FieldValueRequired"
+                | "FieldValueTooLong"
+                | "FieldValueTooMany"
+                | "FieldValueNotSupported"
+        )
+    }) {
         let note = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
         causes.push(Cause::new("FieldValueInvalid", "<nil>", format!("Invalid value: null: {note}")));
         return causes;
@@ -98,7 +107,8 @@ fn check_type(value: &Value, schema: &Schema, path: &str, out: &mut Vec<Cause>) 
         Value::Object(_) => "object",
     };
     let whole = found == "number" && value.as_f64().is_some_and(|n| n.fract() == 0.0);
-    let fits = expected.split(',').any(|e| e == found || (e == "integer" && whole) || (e == "number" && found == "integer"));
+    let fits =
+        expected.split(',').any(|e| e == found || (e == "integer" && whole) || (e == "number" && found == "integer"));
     if !fits {
         out.push(type_invalid(path, found, &format!("{path} in body must be of type {expected}: \"{found}\"")));
     }
