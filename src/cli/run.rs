@@ -139,6 +139,7 @@ async fn one_scenario(
     let folder = directory.join(&selected.loaded.scenario.metadata.name);
     std::fs::create_dir_all(&folder).map_err(|source| RunError::Write { path: folder.clone(), source })?;
     let lane = job.running.cluster.map(lane);
+    let here = |source| RunError::Write { path: PathBuf::from("the program's own directory"), source };
     let program = program();
     let flags = lane.map_or_else(String::new, |lane| format!(" --cluster {}", lane.as_str()));
     let options = campaign::Options {
@@ -146,7 +147,7 @@ async fn one_scenario(
         only: job.only.clone(),
         parallel: job.running.parallel,
         directory: folder,
-        context: Context::of_this_program(lane),
+        context: Context::of_this_program(lane).map_err(here)?,
         replay: format!("{program} replay{flags}"),
         replay_target: selected.path.display().to_string(),
         fail_fast: job.fail_fast,

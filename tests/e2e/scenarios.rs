@@ -67,7 +67,7 @@ fn run(loaded: &Loaded) -> Result<ScenarioVerdict, Failed> {
         only: Vec::new(),
         parallel: 4,
         directory: directory.path().to_owned(),
-        context: Context::of_this_program(None),
+        context: Context::of_this_program(None)?,
         replay: "reconverge replay".into(),
         replay_target: loaded.scenario.metadata.name.clone(),
         fail_fast: false,
