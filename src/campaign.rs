@@ -64,6 +64,8 @@ pub async fn campaign(loaded: &Loaded, options: &Options) -> Result<ScenarioVerd
     let count = reference_plan.references as usize;
     options.events.send(Event::ScenarioStarted { scenario: name.clone(), runs: count });
     build(&reference_plan, options).await?;
+    let loaded = &resolve::prepare(loaded, &options.context)?;
+    let reference_plan = resolve::plan(loaded, first, None, &options.context)?;
     let slots = Arc::new(Semaphore::new(if reference_plan.operator.exclusive { 1 } else { options.parallel.max(1) }));
 
     let references = run_references(&reference_plan, options, &slots).await?;
@@ -203,7 +205,9 @@ async fn carry_out(
         events: options.events.clone(),
         cancel: options.cancel.clone(),
     };
-    let record = run::run(setup).await?;
+    let done = run::run(setup).await;
+    options.events.send(Event::RunEnded { run: name.to_owned() });
+    let record = done?;
     write_json(&directory.join("run.json"), &RunFile::of(&record))?;
     Ok(record)
 }

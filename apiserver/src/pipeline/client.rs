@@ -23,8 +23,7 @@ use super::{
     update,
 };
 
-/// Makes the client of one user and field manager.
-pub type ClientFactory = Box<dyn Fn(&str, &str) -> Arc<dyn Client> + Send + Sync>;
+pub use crate::controllers::driver::ClientFactory;
 
 /// A client with an identity and a field manager.
 #[derive(Debug, Clone)]

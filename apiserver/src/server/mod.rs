@@ -12,6 +12,7 @@
 //! No plain HTTP: clients drop their credentials on `http` URLs.
 
 mod bootstrap;
+mod controlled;
 mod kubeconfig;
 mod listener;
 mod service;
@@ -30,6 +31,7 @@ use crate::{
     status::ApiError,
 };
 
+pub use controlled::RunningControllers;
 pub use listener::{Listening, ServeError};
 pub use service::{Body, ServiceAs};
 
@@ -128,6 +130,10 @@ impl ApiServer {
     #[must_use]
     pub fn service_as(&self, identity: Identity) -> ServiceAs {
         ServiceAs::new(self.clone(), identity)
+    }
+
+    pub(crate) fn clock(&self) -> SharedClock {
+        self.cluster.clock.clone()
     }
 
     pub(crate) fn cluster(&self) -> &Arc<Cluster> {
