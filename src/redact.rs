@@ -244,7 +244,8 @@ mod tests {
     #[test]
     fn lists_and_last_applied_are_covered() {
         let applied = json!({"apiVersion": "v1", "kind": "Secret", "stringData": {"p": "hunter22"}}).to_string();
-        let secret = json!({"metadata": {"name": "s", "annotations": {LAST_APPLIED: applied}}, "data": {"p": "aHVudGVyMjI="}});
+        let secret =
+            json!({"metadata": {"name": "s", "annotations": {LAST_APPLIED: applied}}, "data": {"p": "aHVudGVyMjI="}});
         let mut whole = secret.clone();
         whole["kind"] = "Secret".into();
         whole["apiVersion"] = "v1".into();

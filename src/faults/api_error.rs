@@ -54,7 +54,9 @@ impl ApiErrorRule {
         match self.status.as_u16() {
             429 => ("TooManyRequests", "the server has received too many requests and has asked us to try again later"),
             503 => ("ServiceUnavailable", "the server is currently unable to handle the request"),
-            504 => ("Timeout", "Timeout: request did not complete within requested timeout - context deadline exceeded"),
+            504 => {
+                ("Timeout", "Timeout: request did not complete within requested timeout - context deadline exceeded")
+            }
             // The API server passes an error of its storage on without a reason.
             _ => ("", "etcdserver: leader changed"),
         }
@@ -93,7 +95,11 @@ impl Rule for ApiErrorRule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{event::Verb, faults::fixture::seen, scenario::{duration::Span, format::Trigger}};
+    use crate::{
+        event::Verb,
+        faults::fixture::seen,
+        scenario::{duration::Span, format::Trigger},
+    };
 
     fn decide(status: u16, retry_after: Option<Span>) -> Decision {
         let trigger = Trigger { every: Some(1), ..Trigger::default() };

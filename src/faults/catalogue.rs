@@ -130,11 +130,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{
-        faults::rule_for,
-        scenario::format::Perturbation,
-        seed::Seed,
-    };
+    use crate::{faults::rule_for, scenario::format::Perturbation, seed::Seed};
 
     /// Fails when a perturbation is documented under a name that scenario files do not know, or is not documented.
     #[test]

@@ -71,7 +71,8 @@ impl Rule for ConflictRule {
         let (message, details) = match collision {
             Collision::Object => {
                 let resource = status::qualified(&seen.target);
-                let message = format!("Operation cannot be fulfilled on {resource} \"{}\": {MODIFIED}", seen.target.name);
+                let message =
+                    format!("Operation cannot be fulfilled on {resource} \"{}\": {MODIFIED}", seen.target.name);
                 (message, status::details(&seen.target))
             }
             // The name of the quota; every namespace may have one of that name.
@@ -120,7 +121,9 @@ mod tests {
         assert_eq!(body["reason"], "Conflict");
         assert_eq!(body["code"], 409);
         assert_eq!(body["details"], json!({"kind": "deployments", "group": "apps", "name": "web"}));
-        assert!(body["message"].as_str().unwrap().contains("on deployments.apps \"web\": the object has been modified"));
+        assert!(
+            body["message"].as_str().unwrap().contains("on deployments.apps \"web\": the object has been modified")
+        );
     }
 
     #[test]

@@ -49,8 +49,9 @@ mod tests {
         let rule = LostReplyRule::new(&fault, Seed(1), "lost-reply", 1);
         let mut dry = seen(Verb::Create, "pods", "a");
         dry.dry_run = true;
-        let fired = [seen(Verb::Create, "pods", "a"), seen(Verb::Get, "pods", "a"), dry, seen(Verb::Patch, "pods", "a")]
-            .map(|seen| matches!(rule.decide(&seen), Decision::CommitThenLose));
+        let fired =
+            [seen(Verb::Create, "pods", "a"), seen(Verb::Get, "pods", "a"), dry, seen(Verb::Patch, "pods", "a")]
+                .map(|seen| matches!(rule.decide(&seen), Decision::CommitThenLose));
         assert_eq!(fired, [false, false, false, true]);
         assert_eq!(rule.record().hits[0].what, "reply lost on patch pods demo/a");
     }

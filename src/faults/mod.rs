@@ -17,24 +17,23 @@ pub mod latency;
 pub mod api_error;
 pub mod lost_reply;
 pub mod crash_point;
+pub mod registry;
 pub mod catalogue;
 pub mod proxy;
 
 #[cfg(test)]
 mod fixture;
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
 use serde_json::Value;
 
-use crate::{
-    event::{FaultRecord, Request, Target},
-    scenario::format::Perturbation,
-    seed::Seed,
-};
-pub use crash_point::CrashPoint;
+use crate::event::{FaultRecord, Target};
+pub use catalogue::FaultDoc;
+pub use crash_point::{CrashPoint, Side};
 pub use proxy::{Guard, Proxy, ProxyError, Upstream};
+pub use registry::{population, rule_for};
 
 /// A request as rules see it: parsed once by the proxy.
 #[derive(Debug, Clone)]
@@ -93,49 +92,4 @@ pub trait Rule: Send + Sync + std::fmt::Debug {
     fn decide(&self, seen: &Seen) -> Decision;
     /// What came of it up to now.
     fn record(&self) -> FaultRecord;
-}
-
-/// The rule of a perturbation; `None` for those that are no fault of the API traffic (a crash point needs a gate: see
-/// [`CrashPoint`]). `name` is the planned perturbation's, `population` what [`population`] counted.
-#[must_use]
-pub fn rule_for(perturbation: &Perturbation, seed: Seed, name: &str, population: u64) -> Option<Arc<dyn Rule>> {
-    Some(match perturbation {
-        Perturbation::Conflict(fault) => Arc::new(conflict::ConflictRule::new(fault, seed, name, population)),
-        Perturbation::Latency(fault) => Arc::new(latency::LatencyRule::new(fault, seed, name, population)),
-        Perturbation::ApiError(fault) => Arc::new(api_error::ApiErrorRule::new(fault, seed, name, population)),
-        Perturbation::LostReply(fault) => Arc::new(lost_reply::LostReplyRule::new(fault, seed, name, population)),
-        Perturbation::Quiet(_)
-        | Perturbation::ForceReapply(_)
-        | Perturbation::Restart(_)
-        | Perturbation::CrashAfterWrite(_)
-        | Perturbation::PodKill(_) => return None,
-    })
-}
-
-/// How many of these requests (those of a reference run, in the part of it in which the fault would be installed) the
-/// perturbation's rule would have matched.
-#[must_use]
-pub fn population<'a>(perturbation: &Perturbation, requests: impl IntoIterator<Item = &'a Request>) -> u64 {
-    let Some(rule) = rule_for(perturbation, Seed(0), "population", 1) else { return 0 };
-    for request in requests {
-        rule.decide(&Seen::of(request));
-    }
-    rule.record().matched
-}
-
-impl Seen {
-    /// A recorded request, seen again.
-    #[must_use]
-    pub fn of(request: &Request) -> Self {
-        Self {
-            target: request.target.clone(),
-            user_agent: request.user_agent.clone(),
-            content_type: request.content_type.clone(),
-            precondition: request.precondition.clone(),
-            creates: request.target.verb == crate::event::Verb::Patch && request.answer.status == 201,
-            dry_run: request.dry_run,
-            ordinal: request.seq,
-            at_ms: request.at_ms,
-        }
-    }
 }

@@ -40,7 +40,6 @@ fn any(allowed: &[String], value: &str) -> bool {
     allowed.is_empty() || allowed.iter().any(|one| one == value)
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -108,7 +108,8 @@ fn json_facts(json: &Value) -> Facts {
         reason: if status { text("/reason") } else { String::new() },
         message: if status { text("/message") } else { String::new() },
         items: list.map(Vec::len),
-        dry_run: kind == "DeleteOptions" && json.get("dryRun").is_some_and(|modes| modes.as_array().is_none_or(|m| !m.is_empty())),
+        dry_run: kind == "DeleteOptions"
+            && json.get("dryRun").is_some_and(|modes| modes.as_array().is_none_or(|m| !m.is_empty())),
         kind,
     }
 }
@@ -166,7 +167,10 @@ mod tests {
         token.subresource = "token".into();
         assert_eq!(sent("application/json", r#"{"spec":{}}"#).recorded(&token), Value::Null);
         let plain = sent("application/json", r#"{"kind":"ConfigMap","data":{"p":"q"}}"#);
-        assert_eq!(plain.recorded(&target(Verb::Create, "configmaps", "")), json!({"kind":"ConfigMap","data":{"p":"q"}}));
+        assert_eq!(
+            plain.recorded(&target(Verb::Create, "configmaps", "")),
+            json!({"kind":"ConfigMap","data":{"p":"q"}})
+        );
     }
 
     #[test]

@@ -35,7 +35,8 @@ pub fn make() -> Result<(Arc<ServerConfig>, String), CertificateError> {
     let mut authority = CertificateParams::default();
     authority.distinguished_name.push(DnType::CommonName, "reconverge proxy authority");
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+    authority.key_usages =
+        vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
     let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate()?)?;
 
     let mut leaf = CertificateParams::new(NAMES.map(str::to_owned))?;

@@ -52,7 +52,14 @@ impl Versions {
     }
 
     /// What is known of the target of a write that is about to be forwarded.
-    pub async fn before(&self, server: &Server, target: &Target, precondition: &str, headers: &HeaderMap, uri: &Uri) -> Prior {
+    pub async fn before(
+        &self,
+        server: &Server,
+        target: &Target,
+        precondition: &str,
+        headers: &HeaderMap,
+        uri: &Uri,
+    ) -> Prior {
         if !matches!(target.verb, Verb::Update | Verb::Patch | Verb::Delete) || target.name.is_empty() {
             return Prior::Unknown;
         }
@@ -73,7 +80,11 @@ fn key(target: &Target, name: &str) -> (String, String, String, String) {
 async fn read(server: &Server, target: &Target, headers: &HeaderMap, uri: &Uri) -> Option<Prior> {
     let path = uri.path();
     // The object itself, whose version its subresources share.
-    let path = if target.subresource.is_empty() { path } else { path.strip_suffix(&target.subresource)?.trim_end_matches('/') };
+    let path = if target.subresource.is_empty() {
+        path
+    } else {
+        path.strip_suffix(&target.subresource)?.trim_end_matches('/')
+    };
     let mut request = Request::new(Full::new(Bytes::new()));
     *request.method_mut() = Method::GET;
     *request.uri_mut() = path.parse().ok()?;
@@ -103,7 +114,9 @@ pub fn committed(target: &Target, dry_run: bool, prior: &Prior, status: u16, ans
     }
     match target.verb {
         // Reviews and token requests are answered, and stored nowhere.
-        Verb::Create if matches!(target.group.as_str(), "authentication.k8s.io" | "authorization.k8s.io") => Some(false),
+        Verb::Create if matches!(target.group.as_str(), "authentication.k8s.io" | "authorization.k8s.io") => {
+            Some(false)
+        }
         Verb::Create if target.subresource == "token" => Some(false),
         Verb::Create => Some(true),
         Verb::DeleteCollection => answer.items.map(|items| items > 0),
@@ -149,7 +162,8 @@ mod tests {
             assert_eq!(found, expected, "{verb:?} {prior:?} {status} {answer:?}");
         }
         assert_eq!(committed(&target(Verb::Create, "pods", "a"), true, &seven, 201, &answer("Pod", "1")), Some(false));
-        let review = Target { group: "authorization.k8s.io".into(), ..target(Verb::Create, "subjectaccessreviews", "") };
+        let review =
+            Target { group: "authorization.k8s.io".into(), ..target(Verb::Create, "subjectaccessreviews", "") };
         assert_eq!(committed(&review, false, &Prior::Unknown, 201, &Facts::default()), Some(false));
     }
 

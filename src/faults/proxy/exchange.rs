@@ -162,7 +162,13 @@ impl Call {
                     () = reply.closed() => true,
                 };
                 if gone {
-                    self.lose(shared, reply, fault, "the client went before its delayed request was forwarded", Some(false));
+                    self.lose(
+                        shared,
+                        reply,
+                        fault,
+                        "the client went before its delayed request was forwarded",
+                        Some(false),
+                    );
                 } else {
                     self.forward(shared, reply, fault, &prior).await;
                 }
@@ -289,7 +295,15 @@ impl Call {
         facts
     }
 
-    fn respond(self, shared: &Shared, reply: Reply, fault: Option<&str>, code: StatusCode, headers: HeaderMap, body: Bytes) {
+    fn respond(
+        self,
+        shared: &Shared,
+        reply: Reply,
+        fault: Option<&str>,
+        code: StatusCode,
+        headers: HeaderMap,
+        body: Bytes,
+    ) {
         let mut response = Response::new(full(body.clone()));
         *response.status_mut() = code;
         *response.headers_mut() = headers;

@@ -29,7 +29,12 @@ pub fn is_upgrade(parts: &request::Parts) -> bool {
 }
 
 /// Passes the request on over a connection of its own; `parts` lose the client's side of the upgrade.
-pub async fn open(server: &Server, tasks: &Tasks, parts: &mut request::Parts, body: Bytes) -> Result<Response<Body>, TunnelError> {
+pub async fn open(
+    server: &Server,
+    tasks: &Tasks,
+    parts: &mut request::Parts,
+    body: Bytes,
+) -> Result<Response<Body>, TunnelError> {
     let link = server.dial().await?;
     let (mut sender, connection) = hyper::client::conn::http1::handshake(link).await?;
     tasks.spawn(async move {

@@ -73,7 +73,10 @@ impl Server {
             Some("http") => (uri::Scheme::HTTP, None),
             _ => return Err(wrong()),
         };
-        let tls = tls.map(|config| Tls { either: with_alpn(&config, &[b"h2", b"http/1.1"]), old: with_alpn(&config, &[b"http/1.1"]) });
+        let tls = tls.map(|config| Tls {
+            either: with_alpn(&config, &[b"h2", b"http/1.1"]),
+            old: with_alpn(&config, &[b"http/1.1"]),
+        });
         let connector = Connector { tls };
         let client = Client::builder(tasks)
             .pool_timer(TokioTimer::new())
@@ -85,7 +88,10 @@ impl Server {
     }
 
     /// Sends a request; only the path and query of its URI are used.
-    pub async fn send(&self, mut request: Request<Full<Bytes>>) -> Result<Response<Incoming>, hyper_util::client::legacy::Error> {
+    pub async fn send(
+        &self,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, hyper_util::client::legacy::Error> {
         let mut parts = std::mem::take(request.uri_mut()).into_parts();
         parts.scheme = Some(self.scheme.clone());
         parts.authority = Some(self.authority.clone());

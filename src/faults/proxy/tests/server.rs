@@ -90,7 +90,10 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, state: Arc<State>)
     }
 }
 
-async fn answer(state: Arc<State>, request: Request<Incoming>) -> Result<Response<UnsyncBoxBody<Bytes, Infallible>>, Infallible> {
+async fn answer(
+    state: Arc<State>,
+    request: Request<Incoming>,
+) -> Result<Response<UnsyncBoxBody<Bytes, Infallible>>, Infallible> {
     if request.headers().contains_key("upgrade") {
         return Ok(echo(&state, request));
     }
