@@ -245,3 +245,47 @@ pub enum MarkName {
     NotGone,
     Interrupted,
 }
+
+/// What a run tells whoever shows progress. The one closed enum that carries facts from runs to reporters.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// A scenario begins: so many runs are planned for now; a crash sweep adds to them later.
+    ScenarioStarted { scenario: String, runs: usize },
+    /// The operator's build command runs.
+    Building { command: String },
+    /// More runs were planned.
+    RunsAdded { runs: usize },
+    RunStarted { run: String },
+    PhaseEntered { run: String, phase: Phase },
+    StepStarted { run: String, step: String },
+    RunEnded { run: String },
+    /// A run was judged; the verdict in one word and, when it is not a pass, why.
+    RunJudged { run: String, outcome: String, why: String, duration_ms: u64 },
+    ScenarioFinished { scenario: String },
+}
+
+/// Where events go; sending never blocks and never fails.
+#[derive(Debug, Clone)]
+pub struct EventSink(Option<tokio::sync::mpsc::UnboundedSender<Event>>);
+
+impl EventSink {
+    /// A sink and the receiver of what it takes.
+    #[must_use]
+    pub fn channel() -> (Self, tokio::sync::mpsc::UnboundedReceiver<Event>) {
+        let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
+        (Self(Some(sender)), receiver)
+    }
+
+    /// A sink that drops everything.
+    #[must_use]
+    pub fn none() -> Self {
+        Self(None)
+    }
+
+    pub fn send(&self, event: Event) {
+        if let Some(sender) = &self.0 {
+            // The receiver may be gone when the program is ending; progress is not worth an error then.
+            let _ = sender.send(event);
+        }
+    }
+}

@@ -30,7 +30,7 @@ pub struct History {
 
 impl History {
     /// The operator's committed-or-attempted writes, in order.
-    pub fn writes(&self) -> impl Iterator<Item = &Request> {
+    pub fn writes(&self) -> impl DoubleEndedIterator<Item = &Request> {
         self.requests.iter().filter(|request| request.actor == Actor::Operator && request.is_write())
     }
 
@@ -187,6 +187,11 @@ impl Recorder {
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<Activity> {
         self.activity.subscribe()
+    }
+
+    /// Reads what was recorded up to now, without a copy.
+    pub fn read<T>(&self, look: impl FnOnce(&History) -> T) -> T {
+        look(&self.lock().history)
     }
 
     /// A copy of what was recorded up to now.

@@ -19,4 +19,5 @@ pub mod diff;
 pub mod verdict;
 pub mod report;
 pub mod run;
+pub mod campaign;
 pub mod cli;

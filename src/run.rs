@@ -1,1 +1,302 @@
 //! One run, from plan to record: the whole flow on one page.
+//!
+//! # Flow
+//! cluster -> install -> observer -> proxy -> operator -> workload -> perturb -> heal -> recover -> probe -> rest
+//! -> delete -> tear down. What is seen on the way goes to the history; judging comes later and needs no cluster.
+//!
+//! # Guarantees
+//! Whatever happens, the operator is ended, every watch and port is closed, and what was recorded is kept.
+
+mod await_state;
+mod perturb;
+mod workload;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    clock::RunClock,
+    cluster::{self, Cluster, ClusterError, tester::Tester},
+    event::{Event, EventSink, MarkName, Phase},
+    faults::{
+        Gate, Rule,
+        proxy::{Guard, Proxy, ProxyError, Upstream},
+    },
+    history::{History, Recorder},
+    observe::{
+        ObserveError, Observer,
+        record::{RunRecord, Snapshot, SnapshotLabel},
+    },
+    operator::{
+        OperatorError, install,
+        process::{self, Launch, Operator, Supervision},
+    },
+    scenario::{plan::Plan, predicate::Predicate},
+};
+
+pub use await_state::Reached;
+use perturb::OperatorWas;
+
+/// Why a run could not be carried out; never a statement about the operator's convergence.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error("the cluster failed")]
+    Cluster(#[from] ClusterError),
+    #[error("the operator could not be run")]
+    Operator(#[from] OperatorError),
+    #[error("the cluster could not be observed")]
+    Observe(#[from] ObserveError),
+    #[error("the fault proxy failed")]
+    Proxy(#[from] ProxyError),
+    #[error("an expectation of the scenario is not usable")]
+    Scenario(#[from] crate::scenario::ScenarioError),
+    #[error("could not write {path}")]
+    Write {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// What a run needs beside its plan.
+pub struct Setup {
+    pub name: String,
+    pub plan: Plan,
+    /// Where the run's files go; exists.
+    pub directory: PathBuf,
+    /// The faults of the plan's perturbation, resolved against the reference.
+    pub rules: Vec<Arc<dyn Rule>>,
+    /// Where a crash point among the rules holds the operator's write; it is killed when that is reached.
+    pub crash: Option<Gate>,
+    pub events: EventSink,
+    pub cancel: CancellationToken,
+}
+
+/// Carries out one plan on a fresh cluster.
+///
+/// # Errors
+/// Only when the run could not be carried out; an operator that misbehaves gives a record.
+///
+/// # Cancellation
+/// By `setup.cancel`: the run ends in order and its record says that it was interrupted.
+pub async fn run(setup: Setup) -> Result<RunRecord, RunError> {
+    let clock = RunClock::start();
+    write_json(&setup.directory.join("plan.json"), &setup.plan)?;
+    let history_file = setup.directory.join("history.jsonl");
+    let recorder = Recorder::new(clock, Some(&history_file)).map_err(|source| write_error(&history_file, source))?;
+    setup.events.send(Event::RunStarted { run: setup.name.clone() });
+    let cluster = cluster::start(setup.plan.lane, setup.plan.seed).await?;
+    let description = cluster.describe();
+    let done = on_cluster(&setup, cluster.as_ref(), &recorder).await;
+    recorder.enter(Phase::Teardown);
+    cluster.shutdown().await;
+    let history = recorder.finish().map_err(|source| write_error(&history_file, source))?;
+    let Outcome { snapshots, exits, inconclusive } = done?;
+    for snapshot in &snapshots {
+        write_json(&setup.directory.join("snapshots").join(file_name(snapshot)), snapshot)?;
+    }
+    Ok(RunRecord {
+        name: setup.name,
+        plan: setup.plan,
+        history,
+        snapshots,
+        exits,
+        cluster: description,
+        inconclusive,
+        duration_ms: clock.now_ms(),
+    })
+}
+
+/// What the part of a run that has a cluster leaves.
+#[derive(Default)]
+struct Outcome {
+    snapshots: Vec<Snapshot>,
+    exits: Vec<crate::observe::record::OperatorExit>,
+    inconclusive: Vec<String>,
+}
+
+/// Everything that is alive during a run.
+pub(crate) struct Stage<'a> {
+    setup: &'a Setup,
+    recorder: &'a Recorder,
+    tester: Tester,
+    observer: Observer,
+    proxy: Proxy,
+    operator: Operator,
+    expect: Vec<Predicate>,
+}
+
+impl Stage<'_> {
+    fn plan(&self) -> &Plan {
+        &self.setup.plan
+    }
+
+    fn settle(&self) -> Duration {
+        self.plan().settle.0
+    }
+
+    fn enter(&self, phase: Phase) {
+        self.recorder.enter(phase);
+        self.setup.events.send(Event::PhaseEntered { run: self.setup.name.clone(), phase });
+    }
+}
+
+async fn on_cluster(setup: &Setup, cluster: &dyn Cluster, recorder: &Recorder) -> Result<Outcome, RunError> {
+    let plan = &setup.plan;
+    let tester = Tester::new(cluster.client(), &plan.namespace);
+    let baseline = Observer::baseline(tester.client()).await?;
+    install::install(plan, &tester, recorder.clock).await?;
+    let observer = Observer::start(cluster.client(), baseline, recorder.clone()).await?;
+    let upstream = Upstream { url: cluster.endpoint().url.clone(), ca_pem: cluster.endpoint().ca_pem.clone() };
+    let proxy = Proxy::start(upstream, recorder.clone()).await?;
+    let (operator, supervision) = start_operator(setup, cluster, &proxy, recorder).await?;
+    let expect = plan.expect.iter().map(Predicate::compile).collect::<Result<Vec<_>, _>>()?;
+    let stage = Stage { setup, recorder, tester, observer, proxy, operator, expect };
+    let mut outcome = Outcome::default();
+    let done = stage.carry_out(&mut outcome).await;
+    stage.enter(Phase::Teardown);
+    stage.tear_down(supervision, &mut outcome).await;
+    match done {
+        Err(RunError::Interrupted) => {
+            recorder.mark(MarkName::Interrupted, "");
+            outcome.inconclusive.push("the run was interrupted".into());
+            Ok(outcome)
+        }
+        Err(error) => Err(error),
+        Ok(()) => Ok(outcome),
+    }
+}
+
+async fn start_operator(
+    setup: &Setup,
+    cluster: &dyn Cluster,
+    proxy: &Proxy,
+    recorder: &Recorder,
+) -> Result<(Operator, Supervision), RunError> {
+    let plan = &setup.plan;
+    let token = match &plan.operator.service_account {
+        Some((namespace, name)) => cluster.service_account_token(namespace, name).await?,
+        None => cluster.admin_token(),
+    };
+    let endpoint = cluster::Endpoint { url: proxy.url().to_owned(), ca_pem: proxy.ca_pem().to_owned() };
+    let path = setup.directory.join("operator.kubeconfig");
+    std::fs::write(&path, cluster::kubeconfig(&endpoint, &token, &plan.namespace))
+        .map_err(|source| write_error(&path, source))?;
+    // The token is of a cluster that ends with this run, but others shall not read it meanwhile.
+    let _ = std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600));
+    let port = process::free_port().map_err(|source| write_error(Path::new("a free TCP port"), source))?;
+    let launch = Launch::new(&plan.operator, &path, port, &setup.directory.join("operator.log"));
+    Ok(Operator::start(launch, recorder.clone()).await?)
+}
+
+impl Stage<'_> {
+    /// The run proper; see the module's flow.
+    async fn carry_out(&self, outcome: &mut Outcome) -> Result<(), RunError> {
+        self.await_operator(0).await?;
+        outcome.snapshots.push(self.observer.snapshot(SnapshotLabel::Installed).await?);
+
+        self.enter(Phase::Workload);
+        let guards: Vec<Guard> = self.setup.rules.iter().map(|rule| self.proxy.install(Arc::clone(rule))).collect();
+        self.workload_with_crash().await?;
+        self.recorder.mark(MarkName::WorkloadApplied, "");
+
+        let before = self.recorder.activity().requests;
+        let mut restarted = false;
+        if let Some(planned) = &self.plan().perturbation {
+            self.enter(Phase::Perturb);
+            restarted = self.perturb(planned, outcome).await? == OperatorWas::Restarted;
+        }
+        for guard in guards {
+            self.recorder.fault(guard.heal());
+        }
+        assert_eq!(self.proxy.installed(), 0, "every fault is healed before the recovery clock starts");
+        self.recorder.mark(MarkName::Healed, "");
+
+        self.enter(Phase::Recover);
+        if restarted {
+            self.await_operator(before).await?;
+        }
+        let recovered = self.converge(self.plan().recovery_within.0).await?;
+        let converged = self.mark_convergence(&recovered);
+        self.probe().await?;
+        outcome.snapshots.push(self.observer.snapshot(SnapshotLabel::Final).await?);
+
+        if converged {
+            self.rest(outcome).await?;
+        }
+        self.delete_workload(outcome).await
+    }
+
+    /// After a forced no-op re-apply and a restart nothing may change.
+    async fn rest(&self, outcome: &mut Outcome) -> Result<(), RunError> {
+        self.enter(Phase::Rest);
+        self.recorder.mark(MarkName::RestBegan, "");
+        self.reapply_inputs(crate::cluster::tester::USER_MANAGER, None).await?;
+        self.quiet(self.plan().deadline.0).await?;
+        self.operator.stop().await;
+        self.proxy.drop_connections();
+        let before = self.recorder.activity().requests;
+        self.operator.start_again().await?;
+        self.await_operator(before).await?;
+        self.quiet(self.plan().deadline.0).await?;
+        self.recorder.mark(MarkName::RestEnded, "");
+        outcome.snapshots.push(self.observer.snapshot(SnapshotLabel::Rested).await?);
+        Ok(())
+    }
+
+    async fn tear_down(self, supervision: Supervision, outcome: &mut Outcome) {
+        let activity = self.recorder.activity();
+        if activity.refused > 0 {
+            let refused = refused_requests(&self.recorder.history());
+            outcome.inconclusive.push(format!("the cluster refused {} requests as unsupported: {refused}", activity.refused));
+        }
+        outcome.inconclusive.extend(self.observer.broken());
+        self.operator.stop().await;
+        outcome.exits = self.operator.exits();
+        drop(self.operator);
+        supervision.join().await;
+        self.observer.stop().await;
+        self.proxy.shutdown().await;
+    }
+}
+
+fn refused_requests(history: &History) -> String {
+    let mut words: Vec<String> = history
+        .requests
+        .iter()
+        .filter(|request| request.answer.status == 501)
+        .map(|request| format!("{} ({})", request.target, request.answer.message))
+        .collect();
+    words.sort();
+    words.dedup();
+    words.truncate(5);
+    words.join("; ")
+}
+
+fn file_name(snapshot: &Snapshot) -> String {
+    format!("{}.json", format!("{:?}", snapshot.label).to_lowercase())
+}
+
+/// Writes a file of the run directory, making its folder when needed.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), RunError> {
+    let failed = |source| write_error(path, source);
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(failed)?;
+    }
+    let text = serde_json::to_vec_pretty(value).map_err(|error| failed(error.into()))?;
+    std::fs::write(path, text).map_err(failed)
+}
+
+fn write_error(path: &Path, source: std::io::Error) -> RunError {
+    RunError::Write { path: path.to_owned(), source }
+}

@@ -131,7 +131,8 @@ impl Lane {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct OperatorSpec {
     /// Manifests to apply before the operator starts: files or directories (`.yaml`, `.yml`, `.json`), relative to
-    /// the scenario file. CRDs, RBAC, ServiceAccounts, namespaces. Deployments in them are left out for `process`.
+    /// the scenario file. CRDs, RBAC, ServiceAccounts, namespaces. Deployments in them are left out for `process`. A path with a placeholder such as `{{cache}}`
+    /// is read only after the build command, which makes it.
     #[serde(default)]
     pub install: Vec<String>,
     /// `namespace/name` of the ServiceAccount whose token and RBAC the operator uses. Without it: cluster admin.
@@ -144,8 +145,9 @@ pub struct OperatorSpec {
 ///
 /// In `command`, `build` and `env`, `{{kubeconfig}}` is the path of the operator's kubeconfig, `{{scenario}}` the
 /// scenario's directory, `{{target}}` the directory of the `reconverge` program, `{{namespace}}` the workload's
-/// namespace, `{{profile}}` the cargo profile that the program was built with (`dev` or `release`), `{{port}}` a free
-/// TCP port, and `{{env.NAME}}` an environment variable of the harness.
+/// namespace, `{{profile}}` the cargo profile that the program was built with (`dev` or `release`), `{{cache}}` a
+/// folder that outlives the run (`RECONVERGE_CACHE`, else the user's cache), `{{port}}` a free TCP port, and
+/// `{{env.NAME}}` an environment variable of the harness.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ProcessSpec {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// Filled in when the operator is started.
 pub const LATER: [&str; 2] = ["kubeconfig", "port"];
 /// Filled in with the plan.
-pub const NOW: [&str; 4] = ["scenario", "target", "namespace", "profile"];
+pub const NOW: [&str; 5] = ["scenario", "target", "namespace", "profile", "cache"];
 const ENV: &str = "env.";
 
 /// Why a text cannot be filled in.

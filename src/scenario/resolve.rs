@@ -2,7 +2,8 @@
 //!
 //! # Flow
 //! [`discover`] finds scenario files; [`load`] reads one with the manifests that it names, and checks it; [`plan`] fixes
-//! a seed and one perturbation, and fills in what the file leaves open. No file is read after [`load`].
+//! a seed and one perturbation, and fills in what the file leaves open. Manifests that the operator's build command
+//! makes are read by [`prepare`], after it; no other file is read after [`load`].
 //!
 //! # Guarantees
 //! A plan comes only from a checked scenario. The same scenario, seed and context give the same plan.
@@ -42,6 +43,8 @@ pub struct Loaded {
     pub lines: Vec<usize>,
     text: ScenarioFile,
     install: Vec<Value>,
+    /// Indices of `install` entries with placeholders: the build command makes them.
+    deferred: Vec<usize>,
     /// The objects of each step, in order; nothing for steps that apply none.
     applies: Vec<Vec<Value>>,
 }
@@ -67,6 +70,8 @@ impl Loaded {
 pub struct Context {
     /// The directory of the `reconverge` program; `{{target}}`.
     pub target_dir: PathBuf,
+    /// Where build commands keep what is slow to make; `{{cache}}`.
+    pub cache: PathBuf,
     /// The lane of the command line, which wins over the scenario's.
     pub lane: Option<Lane>,
 }
@@ -80,8 +85,17 @@ impl Context {
         let program = std::env::current_exe()?;
         let dir = program.parent().unwrap_or(Path::new("."));
         let dir = if dir.ends_with("deps") { dir.parent().unwrap_or(dir) } else { dir };
-        Ok(Self { target_dir: dir.to_owned(), lane })
+        Ok(Self { target_dir: dir.to_owned(), cache: cache_dir(), lane })
     }
+}
+
+/// `RECONVERGE_CACHE`, else the user's cache folder.
+fn cache_dir() -> PathBuf {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    variable("RECONVERGE_CACHE").unwrap_or_else(|| {
+        let user = variable("XDG_CACHE_HOME").or_else(|| variable("HOME").map(|home| home.join(".cache")));
+        user.unwrap_or_else(std::env::temp_dir).join("reconverge")
+    })
 }
 
 /// Finds `scenario.yaml` files under folders, and takes files as they are; sorted, each once.
@@ -142,7 +156,12 @@ pub fn load(path: &Path) -> Result<Loaded, ScenarioError> {
     let mut problems = check(&parsed);
     let spec = &parsed.scenario.spec;
     let mut install = Vec::new();
+    let mut deferred = Vec::new();
     for (index, path) in spec.operator.install.iter().enumerate() {
+        if path.contains("{{") {
+            deferred.push(index);
+            continue;
+        }
         let place = format!("spec.operator.install[{index}]");
         install.extend(read_manifest(&parsed, &place, &dir.join(path), &mut problems));
     }
@@ -160,7 +179,41 @@ pub fn load(path: &Path) -> Result<Loaded, ScenarioError> {
     ScenarioError::unless_empty(problems)?;
 
     let lines = (0..spec.perturbations.len()).map(|index| parsed.perturbation_line(index)).collect();
-    Ok(Loaded { scenario: parsed.scenario.clone(), file, dir, lines, text: parsed, install, applies })
+    Ok(Loaded { scenario: parsed.scenario.clone(), file, dir, lines, text: parsed, install, deferred, applies })
+}
+
+/// Reads the manifests that the build command has made.
+///
+/// # Errors
+/// With every mistake in them, also that one is not there.
+pub fn prepare(loaded: &Loaded, context: &Context) -> Result<Loaded, ScenarioError> {
+    let mut prepared = loaded.clone();
+    let mut problems = Vec::new();
+    let values = values(loaded, context);
+    for index in std::mem::take(&mut prepared.deferred) {
+        let place = format!("spec.operator.install[{index}]");
+        match fill_in(&loaded.scenario.spec.operator.install[index], &values) {
+            Ok(path) => {
+                let objects = read_manifest(&loaded.text, &place, &loaded.dir.join(path), &mut problems);
+                prepared.install.extend(objects);
+            }
+            Err(error) => problems.push(loaded.text.problem(&place, error.to_string())),
+        }
+    }
+    ScenarioError::unless_empty(problems)?;
+    Ok(prepared)
+}
+
+/// What the placeholders stand for.
+fn values(loaded: &Loaded, context: &Context) -> BTreeMap<&'static str, String> {
+    let profile = if cfg!(debug_assertions) { "dev" } else { "release" };
+    BTreeMap::from([
+        ("scenario", loaded.dir.display().to_string()),
+        ("target", context.target_dir.display().to_string()),
+        ("cache", context.cache.display().to_string()),
+        ("namespace", loaded.scenario.spec.namespace.clone()),
+        ("profile", profile.to_owned()),
+    ])
 }
 
 /// The objects of a manifest; what is wrong with it is a problem of the scenario or of the manifest.
@@ -273,13 +326,7 @@ pub fn plan(
 fn operator(loaded: &Loaded, context: &Context, filler: &Filler) -> Result<OperatorPlan, ScenarioError> {
     let operator = &loaded.scenario.spec.operator;
     let process = &operator.process;
-    let profile = if cfg!(debug_assertions) { "dev" } else { "release" };
-    let values = BTreeMap::from([
-        ("scenario", loaded.dir.display().to_string()),
-        ("target", context.target_dir.display().to_string()),
-        ("namespace", loaded.scenario.spec.namespace.clone()),
-        ("profile", profile.to_owned()),
-    ]);
+    let values = values(loaded, context);
     let fill = |place: String, text: &str| {
         fill_in(text, &values).map_err(|error: PlaceholderError| loaded.problem(&place, error.to_string()))
     };

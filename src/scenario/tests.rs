@@ -193,7 +193,7 @@ fn folder(scenario: &str) -> tempfile::TempDir {
 }
 
 fn context() -> Context {
-    Context { target_dir: "/t".into(), lane: None }
+    Context { target_dir: "/t".into(), cache: "/c".into(), lane: None }
 }
 
 fn planned(loaded: &Loaded) -> Plan {

@@ -8,6 +8,33 @@
 //! A step is synchronous, takes time and chance from the client only, and never sleeps: what has to happen later is
 //! returned as `Outcome::requeue_after`. The driver decides about order and delay, so that a harness can, too.
 
+mod object;
+mod kinds;
+mod selector;
+mod condition;
+mod pods;
+mod claim;
+mod template;
+mod revision;
+pub mod driver;
+pub mod gc;
+pub mod namespace;
+pub mod serviceaccount;
+pub mod rootca;
+pub mod replicaset;
+pub mod deployment;
+pub mod statefulset;
+pub mod daemonset;
+pub mod job;
+pub mod cronjob;
+pub mod endpoints;
+pub mod pvc;
+pub mod pdb;
+pub mod scheduler;
+pub mod kubelet;
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -37,6 +64,20 @@ pub trait Client: Send + Sync {
     ) -> Result<Value, ApiError>;
     /// DELETE with `DeleteOptions` (`{}` for the defaults).
     fn delete(&self, gvr: &Gvr, namespace: &str, name: &str, options: &Value) -> Result<(), ApiError>;
+    /// POST to a subresource such as `pods/<name>/binding`.
+    ///
+    /// # Errors
+    /// 501 unless the implementation overrides it; callers that can do without fall back.
+    fn create_subresource(
+        &self,
+        gvr: &Gvr,
+        subresource: &str,
+        _namespace: &str,
+        _name: &str,
+        _object: &Value,
+    ) -> Result<Value, ApiError> {
+        Err(ApiError::unsupported(&format!("creating {}/{subresource}", gvr.group_resource())))
+    }
     /// Every resource that can be listed and deleted, built-in and custom, in its preferred version.
     fn resources(&self) -> Vec<ResourceInfo>;
 }
@@ -73,17 +114,49 @@ pub struct Change {
 
 /// One controller: a level-triggered function of the cluster's state.
 pub trait Controller: Send + Sync {
-    /// Its name, as in `deployment-controller`; writes carry it as user and field manager.
+    /// Its name, as in `deployment-controller`; writes carry it in the user.
     fn name(&self) -> &'static str;
+    /// The manager its writes get in `managedFields`: the name of the binary that runs it in a real cluster.
+    fn field_manager(&self) -> &'static str {
+        "kube-controller-manager"
+    }
     /// Whose permissions it uses: `system:serviceaccount:kube-system:<name>`, or a node's for the kubelet.
     fn user(&self) -> String {
         format!("system:serviceaccount:kube-system:{}", self.name())
     }
     /// Which keys a change concerns; empty when none. Called for every change of every resource.
     fn keys(&self, change: &Change, client: &dyn Client) -> Vec<Key>;
+    /// Keys to work on at the start, whatever objects there are.
+    fn first_keys(&self) -> Vec<Key> {
+        Vec::new()
+    }
     /// Brings the cluster one step nearer to what `key` asks for.
     ///
     /// # Errors
     /// Any API error; the driver retries with a growing delay (a conflict at once).
     fn reconcile(&self, client: &dyn Client, key: &Key) -> Result<Outcome, ApiError>;
+}
+
+/// Every built-in controller, the scheduler and the simulated kubelet, in the order in which they are stepped.
+///
+/// `ca_pem` is what `kube-root-ca.crt` carries; `timing` sets the pace of simulated pods.
+#[must_use]
+pub fn standard(ca_pem: &str, timing: kubelet::Timing) -> Vec<Box<dyn Controller>> {
+    vec![
+        Box::new(namespace::NamespaceController::default()),
+        Box::new(serviceaccount::ServiceAccountController),
+        Box::new(rootca::RootCaController::new(ca_pem)),
+        Box::new(gc::GarbageCollector::default()),
+        Box::new(deployment::DeploymentController),
+        Box::new(replicaset::ReplicaSetController),
+        Box::new(statefulset::StatefulSetController),
+        Box::new(daemonset::DaemonSetController),
+        Box::new(cronjob::CronJobController),
+        Box::new(job::JobController),
+        Box::new(pvc::VolumeController),
+        Box::new(scheduler::Scheduler),
+        Box::new(kubelet::Kubelet::new(timing)),
+        Box::new(endpoints::EndpointsController),
+        Box::new(pdb::DisruptionController),
+    ]
 }

@@ -1,0 +1,123 @@
+//! Reports in a PodDisruptionBudget's status how many pods may be disrupted now.
+//!
+//! Evictions are decided by the API server from this status. `disruptedPods` is not tracked here: an eviction deletes
+//! its pod at once, and the next step counts it.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::{
+    Change, Client, Controller, Key, Outcome,
+    condition::{self, Condition, Times},
+    kinds,
+    object::{
+        controller_of, generation, get, group_of, is_terminating, key, namespace, opt_int, put_count, scaled, status_of, text,
+        uid, write_status,
+    },
+    pods, selector,
+};
+use crate::{resource::Gvr, status::ApiError};
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct DisruptionController;
+
+impl Controller for DisruptionController {
+    fn name(&self) -> &'static str {
+        "disruption-controller"
+    }
+
+    fn keys(&self, change: &Change, client: &dyn Client) -> Vec<Key> {
+        let gvr = kinds::disruption_budgets();
+        if kinds::is(&change.gvr, &gvr) {
+            return vec![key(&change.object)];
+        }
+        let scales = change.gvr.group == "apps" && change.gvr.resource != "controllerrevisions";
+        let pod = kinds::is(&change.gvr, &kinds::pods());
+        if !scales && !pod {
+            return Vec::new();
+        }
+        let budgets = client.list(&gvr, Some(namespace(&change.object))).unwrap_or_default();
+        let concerns = |b: &&Value| scales || selector::matches(b.pointer("/spec/selector"), &change.object);
+        budgets.iter().filter(concerns).map(key).collect()
+    }
+
+    fn reconcile(&self, client: &dyn Client, key: &Key) -> Result<Outcome, ApiError> {
+        let gvr = kinds::disruption_budgets();
+        let Some(budget) = get(client, &gvr, key)? else { return Ok(Outcome::default()) };
+        let mut all = client.list(&kinds::pods(), Some(&key.namespace))?;
+        all.retain(|p| selector::matches(budget.pointer("/spec/selector"), p) && !pods::is_finished(p));
+        let healthy = all.iter().filter(|p| pods::is_ready(p) && !is_terminating(p)).count();
+        let healthy = i64::try_from(healthy).unwrap_or(0);
+        let (expected, desired) = expectation(client, &budget, &all)?;
+        let allowed = if expected > 0 { (healthy - desired).max(0) } else { 0 };
+        let mut status = status_of(&budget);
+        status["currentHealthy"] = json!(healthy);
+        status["desiredHealthy"] = json!(desired);
+        status["disruptionsAllowed"] = json!(allowed);
+        status["expectedPods"] = json!(expected);
+        put_count(&mut status, "observedGeneration", generation(&budget));
+        let (state, reason) = if allowed > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
+        let condition = Condition { kind: "DisruptionAllowed", status: state, reason, message: "" };
+        condition::set(&mut status, &condition, Times::TransitionOnly, client.now());
+        if let Some(all) = status["conditions"].as_array_mut() {
+            for entry in all.iter_mut().filter(|c| text(c, "/type") == "DisruptionAllowed") {
+                // The API requires the field; `set` leaves an empty one out, and so would differ forever.
+                entry["message"] = json!("");
+                entry["observedGeneration"] = json!(generation(&budget));
+            }
+        }
+        write_status(client, &gvr, &budget, status)?;
+        Ok(Outcome::default())
+    }
+}
+
+/// How many pods there should be, and how many have to be healthy.
+fn expectation(client: &dyn Client, budget: &Value, all: &[Value]) -> Result<(i64, i64), ApiError> {
+    let listed = i64::try_from(all.len()).unwrap_or(0);
+    if let Some(outage) = budget.pointer("/spec/maxUnavailable").filter(|v| !v.is_null()) {
+        let expected = expected_by_scale(client, all)?;
+        return Ok((expected, (expected - scaled(Some(outage), expected, true, 0)).max(0)));
+    }
+    match budget.pointer("/spec/minAvailable") {
+        Some(Value::String(percent)) => {
+            let expected = expected_by_scale(client, all)?;
+            Ok((expected, scaled(Some(&json!(percent)), expected, true, 1)))
+        }
+        other => Ok((listed, scaled(other, listed, true, 1))),
+    }
+}
+
+/// The sizes of the pods' controllers, each counted once; a bare pod counts as itself.
+fn expected_by_scale(client: &dyn Client, all: &[Value]) -> Result<i64, ApiError> {
+    let mut sizes: BTreeMap<String, i64> = BTreeMap::new();
+    for pod in all {
+        let (owner, size) = match controller_of(pod) {
+            None => (uid(pod).to_owned(), 1),
+            Some(reference) => size_of(client, namespace(pod), reference)?,
+        };
+        sizes.insert(owner, size);
+    }
+    Ok(sizes.values().sum())
+}
+
+fn size_of(client: &dyn Client, namespace: &str, reference: &Value) -> Result<(String, i64), ApiError> {
+    let group = group_of(text(reference, "/apiVersion"));
+    let gvr = match (group, text(reference, "/kind")) {
+        ("apps", "ReplicaSet") => kinds::replica_sets(),
+        ("apps", "StatefulSet") => kinds::stateful_sets(),
+        ("apps", "Deployment") => kinds::deployments(),
+        ("", "ReplicationController") => Gvr::new("", "v1", "replicationcontrollers"),
+        _ => return Ok((text(reference, "/uid").into(), 1)),
+    };
+    let own = Key { namespace: namespace.into(), name: text(reference, "/name").into() };
+    let Some(owner) = get(client, &gvr, &own)? else { return Ok((text(reference, "/uid").into(), 0)) };
+    // A ReplicaSet is in turn sized by its Deployment, so that both sets of a rollout count once.
+    if let Some(above) = controller_of(&owner)
+        && text(above, "/kind") == "Deployment"
+    {
+        return size_of(client, namespace, above);
+    }
+    Ok((uid(&owner).into(), opt_int(&owner, "/spec/replicas").unwrap_or(1)))
+}

@@ -1,0 +1,375 @@
+//! Many runs of one scenario: the reference, then every perturbation under every seed, each judged as it ends.
+//!
+//! # Guarantees
+//! A run that is finished is on disk before the next verdict needs it. A run that cannot be carried out makes its
+//! own case inconclusive and leaves the others alone.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    event::{Event, EventSink, Phase},
+    faults::{self, Gate, Rule},
+    history::{Entry, History},
+    observe::record::{OperatorExit, RunRecord, Snapshot},
+    operator::process,
+    run::{self, RunError, Setup, write_json},
+    scenario::{
+        format::Perturbation,
+        plan::{Plan, PlannedPerturbation},
+        resolve::{self, Context, Loaded},
+    },
+    seed::Seed,
+    verdict::{self, CaseVerdict, Outcome, References, ScenarioVerdict},
+};
+
+/// The name of the case that judges the fault-free runs themselves.
+pub const REFERENCE: &str = "reference";
+
+/// What a campaign is asked for.
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub seeds: Vec<Seed>,
+    /// Only the runs with these names; empty: all.
+    pub only: Vec<String>,
+    /// Runs at a time.
+    pub parallel: usize,
+    /// Where this scenario's runs go; exists.
+    pub directory: PathBuf,
+    pub context: Context,
+    /// Program and arguments before `--seed`, for the replay line.
+    pub replay: String,
+    /// What stands after them: the scenario's path.
+    pub replay_target: String,
+    pub fail_fast: bool,
+    pub events: EventSink,
+    pub cancel: CancellationToken,
+}
+
+/// Runs one scenario.
+///
+/// # Errors
+/// When the operator cannot be built or no reference run can be carried out.
+pub async fn campaign(loaded: &Loaded, options: &Options) -> Result<ScenarioVerdict, RunError> {
+    let entries = resolve::perturbations(loaded);
+    let first = options.seeds.first().copied().unwrap_or(Seed(1));
+    let reference_plan = resolve::plan(loaded, first, None, &options.context)?;
+    let name = reference_plan.scenario.clone();
+    let count = reference_plan.references as usize;
+    options.events.send(Event::ScenarioStarted { scenario: name.clone(), runs: count });
+    build(&reference_plan, options).await?;
+    let loaded = &resolve::prepare(loaded, &options.context)?;
+    let reference_plan = resolve::plan(loaded, first, None, &options.context)?;
+    let slots = Arc::new(Semaphore::new(if reference_plan.operator.exclusive { 1 } else { options.parallel.max(1) }));
+
+    let references = run_references(&reference_plan, options, &slots).await?;
+    let references = References::new(references);
+    let mut cases = vec![announce(options, with_replay(verdict::judge_references(&references), first, options))];
+    let sound = cases[0].outcome == Outcome::Pass;
+    if sound && !options.cancel.is_cancelled() {
+        let planned = plan_runs(loaded, options, &entries, &references)?;
+        options.events.send(Event::RunsAdded { runs: planned.len() });
+        cases.extend(run_perturbed(planned, options, &slots, &references).await);
+    }
+    options.events.send(Event::ScenarioFinished { scenario: name });
+    Ok(ScenarioVerdict::new(&references, cases, options.cancel.is_cancelled()))
+}
+
+async fn build(plan: &Plan, options: &Options) -> Result<(), RunError> {
+    if plan.operator.build.is_empty() {
+        return Ok(());
+    }
+    options.events.send(Event::Building { command: plan.operator.build.join(" ") });
+    tokio::select! {
+        built = process::build(&plan.operator) => Ok(built?),
+        () = options.cancel.cancelled() => Err(RunError::Interrupted),
+    }
+}
+
+async fn run_references(plan: &Plan, options: &Options, slots: &Semaphore) -> Result<Vec<RunRecord>, RunError> {
+    let runs = (1..=plan.references).map(|ordinal| async move {
+        let _slot = slots.acquire().await;
+        let name = format!("{REFERENCE}-{ordinal}");
+        let record = carry_out(&name, plan.clone(), Vec::new(), None, options).await?;
+        Ok::<_, RunError>(record)
+    });
+    futures::future::join_all(runs).await.into_iter().collect()
+}
+
+/// One run to come.
+struct Planned {
+    name: String,
+    plan: Plan,
+    rules: Vec<Arc<dyn Rule>>,
+    crash: Option<Gate>,
+}
+
+fn plan_runs(
+    loaded: &Loaded,
+    options: &Options,
+    entries: &[PlannedPerturbation],
+    references: &References,
+) -> Result<Vec<Planned>, RunError> {
+    let history = &references.first().history;
+    let writes = crash_points(history);
+    let mut planned = Vec::new();
+    for seed in &options.seeds {
+        for entry in entries.iter().flat_map(|entry| resolve::expand_crash_points(entry, writes)) {
+            if !options.only.is_empty() && !options.only.contains(&entry.name) {
+                continue;
+            }
+            let plan = resolve::plan(loaded, *seed, Some(entry.clone()), &options.context)?;
+            let (rules, crash) = rules_of(&entry, *seed, history);
+            let name = if options.seeds.len() > 1 { format!("{}@{seed}", entry.name) } else { entry.name.clone() };
+            planned.push(Planned { name, plan, rules, crash });
+        }
+    }
+    Ok(planned)
+}
+
+/// Writes of the operator during the workload of a fault-free run: each is a crash point.
+fn crash_points(history: &History) -> u64 {
+    history.writes().filter(|write| write.phase == Phase::Workload).count() as u64
+}
+
+fn rules_of(entry: &PlannedPerturbation, seed: Seed, reference: &History) -> (Vec<Arc<dyn Rule>>, Option<Gate>) {
+    if let Perturbation::CrashAfterWrite(crash) = &entry.perturbation {
+        let gate = Gate::default();
+        let point = faults::crash_point::CrashPoint::new(crash.write.unwrap_or(1), crash.before, gate.clone());
+        return (vec![Arc::new(point)], Some(gate));
+    }
+    let population = faults::population(&entry.perturbation, reference);
+    (faults::rule_for(&entry.perturbation, seed, &entry.name, population).into_iter().collect(), None)
+}
+
+async fn run_perturbed(
+    planned: Vec<Planned>,
+    options: &Options,
+    slots: &Semaphore,
+    references: &References,
+) -> Vec<CaseVerdict> {
+    let stop = CancellationToken::new();
+    let runs = planned.into_iter().map(|planned| {
+        let stop = stop.clone();
+        async move {
+            let _slot = slots.acquire().await;
+            if options.cancel.is_cancelled() || stop.is_cancelled() {
+                return None;
+            }
+            let case = one_case(planned, options, references).await;
+            if options.fail_fast && case.outcome == Outcome::Fail {
+                stop.cancel();
+            }
+            Some(announce(options, case))
+        }
+    });
+    futures::future::join_all(runs).await.into_iter().flatten().collect()
+}
+
+async fn one_case(planned: Planned, options: &Options, references: &References) -> CaseVerdict {
+    let Planned { name, plan, rules, crash } = planned;
+    let seed = plan.seed;
+    let case = match carry_out(&name, plan.clone(), rules, crash, options).await {
+        Ok(record) => verdict::judge(references, &record),
+        Err(error) => CaseVerdict::not_run(&name, &plan, &chain(&error)),
+    };
+    if options.seeds.len() > 1 && case.outcome == Outcome::Pass {
+        // Thousands of passing runs say nothing that the verdict does not; a failed removal only costs space.
+        let _ = std::fs::remove_dir_all(options.directory.join(&name));
+    }
+    with_replay(case, seed, options)
+}
+
+async fn carry_out(
+    name: &str,
+    plan: Plan,
+    rules: Vec<Arc<dyn Rule>>,
+    crash: Option<Gate>,
+    options: &Options,
+) -> Result<RunRecord, RunError> {
+    let directory = options.directory.join(name);
+    std::fs::create_dir_all(&directory)
+        .map_err(|source| RunError::Write { path: directory.clone(), source })?;
+    let setup = Setup {
+        name: name.to_owned(),
+        plan,
+        directory: directory.clone(),
+        rules,
+        crash,
+        events: options.events.clone(),
+        cancel: options.cancel.clone(),
+    };
+    let done = run::run(setup).await;
+    options.events.send(Event::RunEnded { run: name.to_owned() });
+    let record = done?;
+    write_json(&directory.join("run.json"), &RunFile::of(&record))?;
+    Ok(record)
+}
+
+fn with_replay(mut case: CaseVerdict, seed: Seed, options: &Options) -> CaseVerdict {
+    let run = case.name.split('@').next().unwrap_or(&case.name).to_owned();
+    case.replay = format!("{} --seed {seed} --run {run} {}", options.replay, options.replay_target);
+    case
+}
+
+fn announce(options: &Options, case: CaseVerdict) -> CaseVerdict {
+    options.events.send(Event::RunJudged {
+        run: case.name.clone(),
+        outcome: case.outcome.as_str().to_owned(),
+        why: case.headline(),
+        duration_ms: case.metrics.duration_ms,
+    });
+    case
+}
+
+/// An error with its causes, on one line.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        cause = inner.source();
+    }
+    text
+}
+
+/// What `run.json` adds to the plan, the history and the snapshots of a run's directory.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct RunFile {
+    name: String,
+    cluster: String,
+    duration_ms: u64,
+    exits: Vec<OperatorExit>,
+    inconclusive: Vec<String>,
+}
+
+impl RunFile {
+    fn of(record: &RunRecord) -> Self {
+        Self {
+            name: record.name.clone(),
+            cluster: record.cluster.clone(),
+            duration_ms: record.duration_ms,
+            exits: record.exits.clone(),
+            inconclusive: record.inconclusive.clone(),
+        }
+    }
+}
+
+/// Why a run directory cannot be judged again.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    #[error("could not read {path}")]
+    Read {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("{path}:{line}: not what this version writes")]
+    Parse {
+        path: PathBuf,
+        line: usize,
+        #[source]
+        source: serde_json::Error,
+    },
+    #[error("{0} holds no fault-free runs (reference-1, ...); is it the directory of one scenario's campaign?")]
+    NoReference(PathBuf),
+}
+
+/// Judges the runs of a scenario's directory again, without a cluster.
+///
+/// # Errors
+/// When a file is missing or not readable.
+pub fn analyze(directory: &Path) -> Result<ScenarioVerdict, ReadError> {
+    let mut references = Vec::new();
+    let mut perturbed = Vec::new();
+    for folder in folders(directory)? {
+        if !folder.join("run.json").exists() {
+            continue;
+        }
+        let record = read_record(&folder)?;
+        if record.plan.perturbation.is_none() { references.push(record) } else { perturbed.push(record) }
+    }
+    if references.is_empty() {
+        return Err(ReadError::NoReference(directory.to_owned()));
+    }
+    let references = References::new(references);
+    let mut cases = vec![verdict::judge_references(&references)];
+    cases.extend(perturbed.iter().map(|record| verdict::judge(&references, record)));
+    Ok(ScenarioVerdict::new(&references, cases, false))
+}
+
+fn folders(directory: &Path) -> Result<Vec<PathBuf>, ReadError> {
+    let failed = |source| ReadError::Read { path: directory.to_owned(), source };
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.is_dir() {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn read_record(folder: &Path) -> Result<RunRecord, ReadError> {
+    let file: RunFile = read_json(&folder.join("run.json"))?;
+    let plan: Plan = read_json(&folder.join("plan.json"))?;
+    let mut snapshots: Vec<Snapshot> = Vec::new();
+    let snapshot_folder = folder.join("snapshots");
+    if snapshot_folder.is_dir() {
+        let failed = |source| ReadError::Read { path: snapshot_folder.clone(), source };
+        for entry in std::fs::read_dir(&snapshot_folder).map_err(failed)? {
+            snapshots.push(read_json(&entry.map_err(failed)?.path())?);
+        }
+    }
+    snapshots.sort_by_key(|snapshot| snapshot.at_ms);
+    Ok(RunRecord {
+        name: file.name,
+        plan,
+        history: read_history(&folder.join("history.jsonl"))?,
+        snapshots,
+        exits: file.exits,
+        cluster: file.cluster,
+        inconclusive: file.inconclusive,
+        duration_ms: file.duration_ms,
+    })
+}
+
+fn read_history(path: &Path) -> Result<History, ReadError> {
+    let text = read(path)?;
+    let mut history = History::default();
+    for (index, line) in text.lines().enumerate() {
+        let entry = serde_json::from_str(line).map_err(|source| ReadError::Parse {
+            path: path.to_owned(),
+            line: index + 1,
+            source,
+        })?;
+        match entry {
+            Entry::Request(request) => history.requests.push(*request),
+            Entry::Change(change) => history.changes.push(*change),
+            Entry::Mark(mark) => history.marks.push(mark),
+            Entry::Fault(fault) => history.faults.push(fault),
+        }
+    }
+    Ok(history)
+}
+
+fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, ReadError> {
+    serde_json::from_str(&read(path)?).map_err(|source| ReadError::Parse {
+        path: path.to_owned(),
+        line: source.line(),
+        source,
+    })
+}
+
+fn read(path: &Path) -> Result<String, ReadError> {
+    std::fs::read_to_string(path).map_err(|source| ReadError::Read { path: path.to_owned(), source })
+}
+
