@@ -92,7 +92,7 @@ fn mistakes_of_grammar() {
         ("settle: 1s", "settle: 1", 20, 11, "`1` is not a duration", ""),
         ("- apply: widget.yaml", "- aply: widget.yaml", 14, 7, "unknown field `aply`", "did you mean `apply`?"),
         ("- apply: widget.yaml", "- apply: 3", 14, 14, "expected the path of a manifest", ""),
-        ("replicas: 2", "replicas: two", 16, 74, "expected", ""),
+        ("replicas: 2", "replicas: two", 16, 79, "expected u32", ""),
         ("  settle: 1s", "  settle: 1s\n  settle: 2s", 21, 3, "`settle` stands here twice", ""),
         ("kind: Scenario\n", "kind: Scenario\nkin: x\n", 3, 1, "unknown field `kin`", "did you mean `kind`?"),
     ]);
