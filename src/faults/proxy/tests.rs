@@ -322,6 +322,17 @@ async fn upgrades_are_tunnelled() {
 }
 
 #[tokio::test]
+async fn a_body_beyond_the_limit_is_refused_and_recorded() {
+    let rig = Rig::new(Http::Two).await;
+    let body = "x".repeat((32 << 20) + 1);
+    let response = rig.peer(Http::Two).await.send(post("/api/v1/namespaces/demo/pods", &body)).await.unwrap();
+    assert_eq!(response.status(), StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(rig.recorded()[0].answer.reason, "RequestEntityTooLarge");
+    assert!(rig.origin.got().is_empty());
+    rig.end().await;
+}
+
+#[tokio::test]
 async fn an_unreachable_server_is_no_answer() {
     let rig = Rig::new(Http::Two).await;
     rig.origin.shutdown().await;
