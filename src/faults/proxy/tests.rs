@@ -22,7 +22,7 @@ use super::{Proxy, Upstream};
 use crate::{
     clock::RunClock,
     event::{Actor, FaultRecord, Verb},
-    faults::{CrashPoint, Decision, Gate, Rule, Seen, crash_point::Side},
+    faults::{CrashPoint, Decision, Gate, Rule, Seen, Side},
     history::Recorder,
 };
 
