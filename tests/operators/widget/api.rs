@@ -1,4 +1,4 @@
-//! The kind `Widget`, as `deploy/crd.yaml` defines it.
+//! The kind `Widget`, as `scenarios/specimens/deploy/crd.yaml` defines it.
 
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};

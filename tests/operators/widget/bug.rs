@@ -23,8 +23,6 @@ pub enum Bug {
     OrphanLeft,
     /// After one error a Widget is not looked at again until the next start.
     DeafAfterError,
-    /// Errors are retried at once, for ever, at the same pace.
-    RetryWithoutBackoff,
     /// `observedGeneration` is only written the first time.
     StaleGeneration,
     /// Changes of the ConfigMaps and the Service are not watched.

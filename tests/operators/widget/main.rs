@@ -3,7 +3,7 @@
 //! # Flow
 //! For each Widget: a finalizer, a registration (a ConfigMap without owner, which stands for a thing outside of the
 //! cluster), a Secret with a token, a ConfigMap, a Service, a Deployment, and then its status. The cluster is found by
-//! `KUBECONFIG`; the manifests in `deploy/` are installed by somebody else.
+//! `KUBECONFIG`; the manifests in `scenarios/specimens/deploy/` are installed by somebody else.
 //!
 //! # Guarantees
 //! Without `--bug` it is what the harness must find nothing in: level-based, quiet at rest, safe to kill after any

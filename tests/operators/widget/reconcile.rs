@@ -3,7 +3,6 @@
 use std::{
     hash::{BuildHasher as _, RandomState},
     sync::Arc,
-    time::Duration,
 };
 
 use k8s_openapi::api::{
@@ -54,9 +53,6 @@ pub fn after_error(widget: Arc<Widget>, _: &Error, context: Arc<Context>) -> Act
     if context.has(Bug::DeafAfterError) {
         memory.given_up.insert(key);
         return Action::await_change();
-    }
-    if context.has(Bug::RetryWithoutBackoff) {
-        return Action::requeue(Duration::from_millis(5));
     }
     let failures = memory.failures.entry(key).or_default();
     let delay = retry_after(*failures);
@@ -112,7 +108,10 @@ async fn set_finalizers(widgets: &Api<Widget>, widget: &Widget, finalizers: &[St
     let metadata = json!({ "finalizers": finalizers, "resourceVersion": widget.resource_version() });
     let patch = Patch::Merge(json!({ "metadata": metadata }));
     let name = widget.name_any();
-    widgets.patch(&name, &PatchParams::default(), &patch).await.map_err(doing(format!("set finalizers of Widget {name}")))
+    widgets
+        .patch(&name, &PatchParams::default(), &patch)
+        .await
+        .map_err(doing(format!("set finalizers of Widget {name}")))
 }
 
 async fn keep_secret(context: &Context, namespace: &str, widget: &Widget) -> Result<(), Error> {
