@@ -15,7 +15,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     event::{Event, EventSink, Phase},
-    faults::{self, Gate, Rule},
+    faults::{
+        self, Gate, Rule,
+        crash_point::{CrashPoint, Side},
+    },
     history::{Entry, History},
     observe::record::{OperatorExit, RunRecord, Snapshot},
     operator::process,
@@ -141,10 +144,12 @@ fn crash_points(history: &History) -> u64 {
 fn rules_of(entry: &PlannedPerturbation, seed: Seed, reference: &History) -> (Vec<Arc<dyn Rule>>, Option<Gate>) {
     if let Perturbation::CrashAfterWrite(crash) = &entry.perturbation {
         let gate = Gate::default();
-        let point = faults::crash_point::CrashPoint::new(crash.write.unwrap_or(1), crash.before, gate.clone());
+        let side = if crash.before { Side::BeforeCommit } else { Side::AfterCommit };
+        let point = CrashPoint::new(crash.write.unwrap_or(1), side, gate.clone());
         return (vec![Arc::new(point)], Some(gate));
     }
-    let population = faults::population(&entry.perturbation, reference);
+    let workload = reference.requests.iter().filter(|request| request.phase == Phase::Workload);
+    let population = faults::population(&entry.perturbation, workload);
     (faults::rule_for(&entry.perturbation, seed, &entry.name, population).into_iter().collect(), None)
 }
 

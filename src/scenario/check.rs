@@ -120,7 +120,8 @@ impl Checker<'_> {
             self.positive(path, span);
         }
         if spec.settle >= spec.deadline {
-            let message = format!("settling takes {}, which the deadline of {} does not allow", spec.settle, spec.deadline);
+            let message =
+                format!("settling takes {}, which the deadline of {} does not allow", spec.settle, spec.deadline);
             self.wrong("spec.settle", message);
         }
         self.require(
@@ -156,7 +157,8 @@ impl Checker<'_> {
         if let Err(error) = placeholder::check(text) {
             let help = match &error {
                 PlaceholderError::Unknown(name) => {
-                    let known: Vec<&str> = placeholder::NOW.into_iter().chain(placeholder::LATER).chain(["env.NAME"]).collect();
+                    let known: Vec<&str> =
+                        placeholder::NOW.into_iter().chain(placeholder::LATER).chain(["env.NAME"]).collect();
                     suggestion(name, &known)
                 }
                 _ => None,
@@ -222,7 +224,9 @@ impl Checker<'_> {
             let message = format!("`{api_version}` is not an apiVersion: write `v1` or `group/version`");
             self.wrong(&format!("{path}.apiVersion"), message);
         }
-        if !object.kind.starts_with(|c: char| c.is_ascii_uppercase()) || !object.kind.chars().all(|c| c.is_ascii_alphanumeric()) {
+        if !object.kind.starts_with(|c: char| c.is_ascii_uppercase())
+            || !object.kind.chars().all(|c| c.is_ascii_alphanumeric())
+        {
             let message = format!("`{}` is not a kind: kinds begin with a capital, such as `ConfigMap`", object.kind);
             self.wrong(&format!("{path}.kind"), message);
         }
@@ -261,7 +265,9 @@ impl Checker<'_> {
     fn perturbation(&mut self, path: &str, perturbation: &Perturbation) {
         match perturbation {
             Perturbation::Quiet(quiet) => self.positive(&format!("{path}.for"), quiet.duration),
-            Perturbation::ForceReapply(reapply) => self.at_least_one(&format!("{path}.times"), Some(reapply.times.into())),
+            Perturbation::ForceReapply(reapply) => {
+                self.at_least_one(&format!("{path}.times"), Some(reapply.times.into()))
+            }
             Perturbation::Restart(restart) => self.at_least_one(&format!("{path}.times"), Some(restart.times.into())),
             Perturbation::CrashAfterWrite(crash) => self.at_least_one(&format!("{path}.write"), crash.write),
             Perturbation::PodKill(kill) => {

@@ -77,8 +77,7 @@ fn invalid<T>(problem: Problem) -> Result<T, ScenarioError> {
 /// # Errors
 /// When it is not YAML or JSON, or holds what is not an object.
 pub fn documents(text: &str, file: &Path) -> Result<Vec<Document>, ScenarioError> {
-    let source: Source =
-        Arc::new(NamedSource::new(file.display().to_string(), text.to_owned()).with_language("yaml"));
+    let source: Source = Arc::new(NamedSource::new(file.display().to_string(), text.to_owned()).with_language("yaml"));
     let roots: Vec<Spanned<Value>> = match serde_saphyr::from_multiple_with_options(text, options()) {
         Ok(roots) => roots,
         Err(error) => return invalid(problem(&error, text, file, &source)),
@@ -249,7 +248,11 @@ mod tests {
     fn says_where_an_object_is_wrong() {
         let table = [
             ("kind: A\nmetadata: {name: a}\n", 1, "no `apiVersion`"),
-            ("kind: A\napiVersion: v1\nmetadata: {name: a}\n---\nkind: B\napiVersion: v1\n", 5, "B has no `metadata.name`"),
+            (
+                "kind: A\napiVersion: v1\nmetadata: {name: a}\n---\nkind: B\napiVersion: v1\n",
+                5,
+                "B has no `metadata.name`",
+            ),
             ("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n", 1, "kustomizations"),
             ("just a word\n", 1, "not a Kubernetes object"),
             ("kind: A\n  bad: [\n", 2, ""),

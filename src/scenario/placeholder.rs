@@ -90,7 +90,10 @@ mod tests {
         assert_eq!(fill_in("{{scenari}}", &values), Err(PlaceholderError::Unknown("scenari".into())));
         assert_eq!(fill_in("a {{scenario", &values), Err(PlaceholderError::Open));
         let unset = "RECONVERGE_TEST_NEVER_SET";
-        assert_eq!(fill_in("{{env.RECONVERGE_TEST_NEVER_SET}}", &values), Err(PlaceholderError::NoVariable(unset.into())));
+        assert_eq!(
+            fill_in("{{env.RECONVERGE_TEST_NEVER_SET}}", &values),
+            Err(PlaceholderError::NoVariable(unset.into()))
+        );
         assert_eq!(PlaceholderError::Unknown("x".into()).to_string(), "unknown placeholder `{{x}}`");
         assert_eq!(PlaceholderError::Open.to_string(), "`{{` without `}}`");
         assert!(check("{{env.HOME}} {{target}} {{port}}").is_ok());

@@ -161,7 +161,9 @@ mod tests {
 
     #[test]
     fn refuses_what_is_not_a_selector() {
-        for text in ["=x", "app=demo,", "app in demo", "app in ()", "app in (a", "a b", "app=de mo", "-a=b", "!", "/a=b"] {
+        for text in
+            ["=x", "app=demo,", "app in demo", "app in ()", "app in (a", "a b", "app=de mo", "-a=b", "!", "/a=b"]
+        {
             assert!(text.parse::<LabelSelector>().is_err(), "{text}");
         }
     }

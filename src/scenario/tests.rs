@@ -92,7 +92,7 @@ fn mistakes_of_grammar() {
         ("settle: 1s", "settle: 1", 20, 11, "`1` is not a duration", ""),
         ("- apply: widget.yaml", "- aply: widget.yaml", 14, 7, "unknown field `aply`", "did you mean `apply`?"),
         ("- apply: widget.yaml", "- apply: 3", 14, 14, "expected the path of a manifest", ""),
-        ("replicas: 2", "replicas: two", 16, 74, "expected", ""),
+        ("replicas: 2", "replicas: two", 16, 79, "expected u32", ""),
         ("  settle: 1s", "  settle: 1s\n  settle: 2s", 21, 3, "`settle` stands here twice", ""),
         ("kind: Scenario\n", "kind: Scenario\nkin: x\n", 3, 1, "unknown field `kin`", "did you mean `kind`?"),
     ]);
@@ -156,7 +156,8 @@ fn empty_lists_are_refused() {
 
 #[test]
 fn unknown_ids() {
-    let text = GOOD.replace("  settle: 1s", "  skipOracles: [{id: lively, reason: x}]\n  normalise: {disable: [timez]}");
+    let text =
+        GOOD.replace("  settle: 1s", "  skipOracles: [{id: lively, reason: x}]\n  normalise: {disable: [timez]}");
     let file = parse(&text, Path::new("s.yaml")).unwrap();
     let found = check_ids(&file, &KnownIds { oracles: &["live", "status"], rules: &["times"] });
     let told: Vec<String> = found.iter().map(|p| format!("{} {}", p.line, p.help.as_deref().unwrap_or(""))).collect();
@@ -244,11 +245,8 @@ fn mistakes_in_manifests_carry_their_own_file() {
     fs::write(dir.path().join("widget.yaml"), "kind: Widget\nmetadata: {name: w}\n").unwrap();
     fs::remove_file(dir.path().join("crd.yaml")).unwrap();
     let error = load(dir.path()).unwrap_err();
-    let told: Vec<(String, usize)> = error
-        .problems()
-        .iter()
-        .map(|p| (p.file.file_name().unwrap().to_string_lossy().into_owned(), p.line))
-        .collect();
+    let told: Vec<(String, usize)> =
+        error.problems().iter().map(|p| (p.file.file_name().unwrap().to_string_lossy().into_owned(), p.line)).collect();
     assert_eq!(told, [("scenario.yaml".to_owned(), 8), ("widget.yaml".to_owned(), 1)], "{error}");
 }
 
@@ -273,4 +271,15 @@ fn discovers_sorted_and_once() {
     fs::create_dir(dir.path().join("empty")).unwrap();
     assert!(matches!(discover(&[dir.path().join("empty")]), Err(ScenarioError::NotFound { .. })));
     assert!(matches!(discover(&[dir.path().join("missing")]), Err(ScenarioError::Read { .. })));
+}
+
+#[test]
+fn the_scenarios_of_this_repository_are_sound() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+    for file in discover(&[root]).unwrap() {
+        let loaded = load(&file).unwrap_or_else(|error| panic!("{error}: {:?}", error.problems()));
+        let first = fs::read_to_string(&file).unwrap().lines().next().unwrap().to_owned();
+        let schema = first.strip_prefix("# yaml-language-server: $schema=").expect("the schema on the first line");
+        assert!(loaded.dir.join(schema).is_file(), "{}: {schema}", file.display());
+    }
 }
