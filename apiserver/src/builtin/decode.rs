@@ -142,7 +142,7 @@ fn bytes(text: &str) -> Option<String> {
     let compact: String = text.chars().filter(|c| !matches!(c, '\n' | '\r')).collect();
     let at = match STANDARD.decode(&compact) {
         Ok(_) => return None,
-        Err(DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _)) => at,
+        Err(DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol { offset: at, .. }) => at,
         Err(_) => compact.len() / 4 * 4,
     };
     Some(format!("illegal base64 data at input byte {at}"))

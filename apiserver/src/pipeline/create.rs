@@ -5,12 +5,13 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::{
+    crd,
     clock::rfc3339_seconds,
     status::{ApiError, Cause},
 };
 
 use super::{
-    admission,
+    access, admission,
     call::Call,
     checks::{self, Source},
     cluster::Tx,
@@ -58,19 +59,19 @@ pub(crate) fn insert(
     rules::default_values(&kind, &mut object);
     rules::prepare_create(&kind, &mut object);
     if kind.table == customs::TABLE {
-        rules::prepare_crd(&mut object);
+        crd::prepare_crd(&mut object);
     }
     admission::on_create(tx, call, &mut object)?;
     let mut causes: Vec<Cause> = checks::name(&kind, &object).into_iter().collect();
     causes.extend(rules::validate(&kind, &object, None));
     if kind.table == customs::TABLE {
-        causes.extend(rules::validate_crd(&object, None));
+        causes.extend(crd::validate_crd(&object, None));
     }
     checks::refuse(&kind, &object, causes)?;
-    rules::check_escalation(tx.state, call, &object, None)?;
+    access::check_escalation(tx.state, call, &object, None)?;
     admission::webhooks::check(tx, call, "CREATE", &object)?;
     if kind.table == customs::TABLE {
-        rules::accept_crd_status(&mut object, tx.now);
+        crd::accept_crd_status(&mut object, tx.now);
         customs::check(&object)?;
     }
     match managed {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::status::ApiError;
 
 use super::{
-    body,
+    access, body,
     call::Call,
     checks::{self, Source},
     cluster::Tx,
@@ -119,6 +119,7 @@ fn apply(tx: &mut Tx<'_>, call: &mut Call, patch: &Patch) -> Result<Updated, Api
         if !meta::text(&applied, "uid").is_empty() {
             return Err(ApiError::conflict(call.gvr(), &call.name, "uid mismatch: the object does not exist"));
         }
+        access::authorise(tx.state, call, "create")?;
         let merged = rules::apply(None, &applied, call, tx.now)?;
         let managed = meta::field(&merged, "managedFields").cloned();
         let object = create::insert(tx, call, merged, managed)?;

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::{
+    crd,
     discovery::ResourceType,
     status::{ApiError, Cause},
 };
 
 use super::{
-    admission,
+    access, admission,
     call::Call,
     checks::{self, Source},
     cluster::Tx,
@@ -76,6 +77,7 @@ pub(crate) fn update(
         if !creatable || !meta::text(&object, "uid").is_empty() {
             return Err(ApiError::not_found(call.gvr(), &call.name));
         }
+        access::authorise(tx.state, call, "create")?;
         return Ok(Updated { object: create::insert(tx, call, object, None)?, created: true });
     };
     let object = replace(tx, call, &stored, object, None)?;
@@ -97,7 +99,7 @@ pub(crate) fn replace(
     rules::default_values(&kind, &mut new);
     rules::prepare_update(&kind, &call.subresource, &mut new, &old);
     if kind.table == customs::TABLE {
-        rules::prepare_crd(&mut new);
+        crd::prepare_crd(&mut new);
     }
     admission::on_update(tx, call, &mut new, &old)?;
     if rules::has_generation(&kind) && call.subresource != "status" && rules::generation_changes(&kind, &new, &old) {
@@ -106,12 +108,15 @@ pub(crate) fn replace(
     let mut causes = metadata_causes(&new, &old);
     causes.extend(rules::validate(&kind, &new, Some(&old)));
     if kind.table == customs::TABLE {
-        causes.extend(rules::validate_crd(&new, Some(&old)));
+        causes.extend(crd::validate_crd(&new, Some(&old)));
     }
     checks::refuse(&kind, &new, causes)?;
-    rules::check_escalation(tx.state, call, &new, Some(&old))?;
+    access::check_escalation(tx.state, call, &new, Some(&old))?;
     admission::webhooks::check(tx, call, "UPDATE", &new)?;
     if kind.table == customs::TABLE {
+        if call.subresource.is_empty() {
+            crd::accept_crd_status(&mut new, tx.now);
+        }
         customs::check(&new)?;
     }
     match managed {

@@ -51,7 +51,7 @@ impl Schedule {
 
     /// The first start after `at`.
     pub(super) fn after(&self, at: Timestamp) -> Option<Timestamp> {
-        let from = at.to_zoned(TimeZone::UTC).datetime();
+        let from = at.to_zoned_datetime(TimeZone::UTC).datetime();
         let mut date = from.date();
         for _ in 0..HORIZON_DAYS {
             if self.fits(date) {
@@ -59,7 +59,7 @@ impl Schedule {
                     for minute in &self.minutes {
                         let start = DateTime::from_parts(date, jiff::civil::Time::new(*hour, *minute, 0, 0).ok()?);
                         if start > from {
-                            return start.to_zoned(TimeZone::UTC).ok().map(|z| z.timestamp());
+                            return start.to_zoned_datetime(TimeZone::UTC).ok().map(|z| z.timestamp());
                         }
                     }
                 }
