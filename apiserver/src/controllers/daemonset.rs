@@ -121,6 +121,7 @@ fn place(
     for pod in mine {
         match by_node.get_mut(node_of(&pod)) {
             Some(slot) => slot.push(pod),
+            None if is_terminating(&pod) => {}
             None => delete(client, &gvr, &pod, None)?,
         }
     }
@@ -176,8 +177,7 @@ fn roll(
 fn build(owner: Owner<'_>, node: &str, hash: &str) -> Value {
     let set = owner.object;
     let empty = json!({});
-    let mut pod =
-        template::pod(set.pointer("/spec/template").unwrap_or(&empty), namespace(set), owner.reference());
+    let mut pod = template::pod(set.pointer("/spec/template").unwrap_or(&empty), namespace(set), owner.reference());
     pod["metadata"]["generateName"] = json!(template::prefix(set));
     template::add_labels(&mut pod, &[(REVISION_LABEL, hash)]);
     if let Some(number) = super::object::annotation(set, GENERATION_ANNOTATION) {

@@ -125,7 +125,8 @@ pub(super) fn ports(service: &Value, pod: &Value) -> Vec<Value> {
 fn named_port(pod: &Value, wanted: &str, protocol: &str) -> Option<i64> {
     let containers = list(pod, "/spec/containers").iter().chain(list(pod, "/spec/initContainers"));
     let mut ports = containers.flat_map(|c| list(c, "/ports"));
-    let fits = |p: &&Value| text(p, "/name") == wanted && matches!(text(p, "/protocol"), "" | "TCP") == (protocol == "TCP");
+    let fits =
+        |p: &&Value| text(p, "/name") == wanted && matches!(text(p, "/protocol"), "" | "TCP") == (protocol == "TCP");
     ports.find(fits).and_then(|p| p["containerPort"].as_i64())
 }
 

@@ -12,8 +12,8 @@ use super::{
     condition::{self, Condition, Times},
     kinds,
     object::{
-        controller_of, generation, get, group_of, is_terminating, key, namespace, opt_int, put_count, scaled, status_of, text,
-        uid, write_status,
+        controller_of, generation, get, group_of, is_terminating, key, namespace, opt_int, put_count, scaled,
+        status_of, text, uid, write_status,
     },
     pods, selector,
 };

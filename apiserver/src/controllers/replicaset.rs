@@ -133,8 +133,7 @@ fn status(client: &dyn Client, set: &Value, mine: &[Value], failure: Option<&Api
     match failure {
         Some(error) => {
             let reason = if counts.total < replicas(set) { "FailedCreate" } else { "FailedDelete" };
-            let condition =
-                Condition { kind: "ReplicaFailure", status: "True", reason, message: &error.message };
+            let condition = Condition { kind: "ReplicaFailure", status: "True", reason, message: &error.message };
             condition::set(&mut status, &condition, Times::TransitionOnly, now);
         }
         None => condition::remove(&mut status, "ReplicaFailure"),

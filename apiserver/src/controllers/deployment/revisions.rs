@@ -186,10 +186,7 @@ impl Rollout<'_> {
 
     /// What a set remembers about the size of its Deployment, to notice scaling by.
     pub(super) fn size_annotations(&self) -> [(&'static str, String); 2] {
-        [
-            (DESIRED, self.replicas().to_string()),
-            (MAX, (self.replicas() + self.max_surge()).to_string()),
-        ]
+        [(DESIRED, self.replicas().to_string()), (MAX, (self.replicas() + self.max_surge()).to_string())]
     }
 
     /// Puts the revision on the Deployment and, on a new set, restarts the progress deadline.
