@@ -92,7 +92,7 @@ fn manage(client: &dyn Client, owner: Owner<'_>, mine: &mut Vec<Value>) -> Resul
         }
     } else if mine.len() > wanted {
         let surplus = (mine.len() - wanted).min(BURST);
-        mine.sort_by_cached_key(|pod| rank(pod));
+        mine.sort_by_cached_key(rank);
         for pod in mine.drain(..surplus) {
             delete(client, &kinds::pods(), &pod, None)?;
         }

@@ -49,8 +49,7 @@ fn strip(template: &Value) -> Value {
     }
     if let Some(metadata) = bare.pointer_mut("/metadata").and_then(Value::as_object_mut) {
         // Older servers write a null creationTimestamp into templates; it means nothing.
-        metadata
-            .retain(|k, v| !v.is_null() && !(k == "labels" && v.as_object().is_some_and(serde_json::Map::is_empty)));
+        metadata.retain(|k, v| !(v.is_null() || k == "labels" && v.as_object().is_some_and(serde_json::Map::is_empty)));
     }
     bare
 }

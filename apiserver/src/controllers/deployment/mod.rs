@@ -172,7 +172,7 @@ impl Rollout<'_> {
     fn old_pods_run(&self) -> Result<bool, ApiError> {
         let current = self.sets.new.as_ref().map_or("", |s| super::object::uid(s));
         let pods = self.client.list(&kinds::pods(), Some(self.namespace()))?;
-        let old: Vec<&str> = self.sets.old.iter().map(|s| super::object::uid(s)).collect();
+        let old: Vec<&str> = self.sets.old.iter().map(super::object::uid).collect();
         Ok(pods.iter().any(|pod| {
             let owner = controller_of(pod).map_or("", |r| text(r, "/uid"));
             owner != current && old.contains(&owner) && !super::pods::is_finished(pod)

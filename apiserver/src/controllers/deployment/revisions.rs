@@ -176,10 +176,11 @@ impl Rollout<'_> {
         if !annotations.is_empty() {
             next["metadata"]["annotations"] = Value::Object(annotations);
         }
-        if !fresh && let Some(seconds) = opt_int(&self.deployment, "/spec/minReadySeconds") {
-            if seconds != int(set, "/spec/minReadySeconds") {
-                next["spec"]["minReadySeconds"] = json!(seconds);
-            }
+        if !fresh
+            && let Some(seconds) = opt_int(&self.deployment, "/spec/minReadySeconds")
+            && seconds != int(set, "/spec/minReadySeconds")
+        {
+            next["spec"]["minReadySeconds"] = json!(seconds);
         }
         next
     }
