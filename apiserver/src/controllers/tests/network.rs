@@ -93,4 +93,18 @@ fn a_budget_counts_what_may_go() {
             ["expectedPods", "desiredHealthy", "disruptionsAllowed"].map(|f| int(&budget, &format!("/status/{f}")));
         assert_eq!(counts, *expected, "{name}");
     }
+    // The note of an eviction lapses once its pod has gone.
+    use crate::controllers::Client as _;
+    let mut noted = cluster.get(&kinds::disruption_budgets(), "min").unwrap();
+    let pod = cluster.names(&kinds::pods())[0].clone();
+    noted["status"]["disruptedPods"] = json!({pod.as_str(): "2026-01-01T00:00:00Z"});
+    cluster.api.update(&kinds::disruption_budgets(), "status", &noted).unwrap();
+    cluster.run_now(|_| {});
+    let budget = cluster.get(&kinds::disruption_budgets(), "min").unwrap();
+    assert_eq!(int(&budget, "/status/disruptionsAllowed"), 0);
+    cluster.delete(&kinds::pods(), &pod, json!({}));
+    cluster.settle();
+    let budget = cluster.get(&kinds::disruption_budgets(), "min").unwrap();
+    assert!(budget["status"].get("disruptedPods").is_none());
+    assert_eq!(int(&budget, "/status/disruptionsAllowed"), 1);
 }
