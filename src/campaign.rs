@@ -29,10 +29,10 @@ use crate::{
         resolve::{self, Context, Loaded},
     },
     seed::Seed,
-    verdict::{self, CaseVerdict, Outcome, Reference, ScenarioVerdict},
+    verdict::{self, CaseVerdict, Outcome, References, ScenarioVerdict},
 };
 
-/// The name of fault-free runs, followed by their ordinal.
+/// The name of the case that judges the fault-free runs themselves.
 pub const REFERENCE: &str = "reference";
 
 /// What a campaign is asked for.
@@ -72,22 +72,16 @@ pub async fn campaign(loaded: &Loaded, options: &Options) -> Result<ScenarioVerd
     let slots = Arc::new(Semaphore::new(if reference_plan.operator.exclusive { 1 } else { options.parallel.max(1) }));
 
     let references = run_references(&reference_plan, options, &slots).await?;
-    let reference = verdict::learn_reference(&references);
-    let judged = verdict::judge_references(&references);
-    let judged: Vec<CaseVerdict> = judged.into_iter().map(|case| announce(options, with_replay(case, options))).collect();
-    let sound = judged.iter().all(|case| case.outcome == Outcome::Pass);
-    let mut cases = Vec::new();
-    // Against a reference that is itself wrong, every perturbed run would be noise.
-    if let Some(history) = references.first().map(|run| &run.history)
-        && sound
-        && !options.cancel.is_cancelled()
-    {
-        let planned = plan_runs(loaded, options, &entries, history)?;
+    let references = References::new(references);
+    let mut cases = vec![announce(options, with_replay(verdict::judge_references(&references), first, options))];
+    let sound = cases[0].outcome == Outcome::Pass;
+    if sound && !options.cancel.is_cancelled() {
+        let planned = plan_runs(loaded, options, &entries, &references)?;
         options.events.send(Event::RunsAdded { runs: planned.len() });
-        cases = run_perturbed(planned, options, &slots, &reference).await;
+        cases.extend(run_perturbed(planned, options, &slots, &references).await);
     }
     options.events.send(Event::ScenarioFinished { scenario: name });
-    Ok(verdict::scenario_verdict(&references, &reference, judged, cases))
+    Ok(ScenarioVerdict::new(&references, cases, options.cancel.is_cancelled()))
 }
 
 async fn build(plan: &Plan, options: &Options) -> Result<(), RunError> {
@@ -123,8 +117,9 @@ fn plan_runs(
     loaded: &Loaded,
     options: &Options,
     entries: &[PlannedPerturbation],
-    history: &History,
+    references: &References,
 ) -> Result<Vec<Planned>, RunError> {
+    let history = &references.first().history;
     let writes = crash_points(history);
     let mut planned = Vec::new();
     for seed in &options.seeds {
@@ -162,7 +157,7 @@ async fn run_perturbed(
     planned: Vec<Planned>,
     options: &Options,
     slots: &Semaphore,
-    reference: &Reference,
+    references: &References,
 ) -> Vec<CaseVerdict> {
     let stop = CancellationToken::new();
     let runs = planned.into_iter().map(|planned| {
@@ -172,7 +167,7 @@ async fn run_perturbed(
             if options.cancel.is_cancelled() || stop.is_cancelled() {
                 return None;
             }
-            let case = one_case(planned, options, reference).await;
+            let case = one_case(planned, options, references).await;
             if options.fail_fast && case.outcome == Outcome::Fail {
                 stop.cancel();
             }
@@ -182,17 +177,18 @@ async fn run_perturbed(
     futures::future::join_all(runs).await.into_iter().flatten().collect()
 }
 
-async fn one_case(planned: Planned, options: &Options, reference: &Reference) -> CaseVerdict {
+async fn one_case(planned: Planned, options: &Options, references: &References) -> CaseVerdict {
     let Planned { name, plan, rules, crash } = planned;
+    let seed = plan.seed;
     let case = match carry_out(&name, plan.clone(), rules, crash, options).await {
-        Ok(record) => verdict::judge_against(Some(reference), &record),
-        Err(error) => CaseVerdict::not_run(&name, &plan, chain(&error)),
+        Ok(record) => verdict::judge(references, &record),
+        Err(error) => CaseVerdict::not_run(&name, &plan, &chain(&error)),
     };
     if options.seeds.len() > 1 && case.outcome == Outcome::Pass {
         // Thousands of passing runs say nothing that the verdict does not; a failed removal only costs space.
         let _ = std::fs::remove_dir_all(options.directory.join(&name));
     }
-    with_replay(case, options)
+    with_replay(case, seed, options)
 }
 
 async fn carry_out(
@@ -221,9 +217,9 @@ async fn carry_out(
     Ok(record)
 }
 
-fn with_replay(mut case: CaseVerdict, options: &Options) -> CaseVerdict {
-    let run = if case.perturbation.is_some() { case.name.as_str() } else { REFERENCE };
-    case.replay = Some(format!("{} --seed {} --run {run} {}", options.replay, case.seed, options.replay_target));
+fn with_replay(mut case: CaseVerdict, seed: Seed, options: &Options) -> CaseVerdict {
+    let run = case.name.split('@').next().unwrap_or(&case.name).to_owned();
+    case.replay = format!("{} --seed {seed} --run {run} {}", options.replay, options.replay_target);
     case
 }
 
@@ -231,8 +227,8 @@ fn announce(options: &Options, case: CaseVerdict) -> CaseVerdict {
     options.events.send(Event::RunJudged {
         run: case.name.clone(),
         outcome: case.outcome.as_str().to_owned(),
-        why: case.headline().to_owned(),
-        duration_ms: case.duration_ms,
+        why: case.headline(),
+        duration_ms: case.metrics.duration_ms,
     });
     case
 }
@@ -308,7 +304,10 @@ pub fn analyze(directory: &Path) -> Result<ScenarioVerdict, ReadError> {
     if references.is_empty() {
         return Err(ReadError::NoReference(directory.to_owned()));
     }
-    Ok(verdict::judge_scenario(&references, &perturbed))
+    let references = References::new(references);
+    let mut cases = vec![verdict::judge_references(&references)];
+    cases.extend(perturbed.iter().map(|record| verdict::judge(&references, record)));
+    Ok(ScenarioVerdict::new(&references, cases, false))
 }
 
 fn folders(directory: &Path) -> Result<Vec<PathBuf>, ReadError> {
