@@ -36,7 +36,11 @@ impl RbacSource for State {
     fn role_bindings(&self, namespace: &str) -> Vec<Arc<Value>> {
         let prefix = format!("{namespace}/");
         let bindings = self.store.objects(&format!("rolebindings.{GROUP}"));
-        bindings.range(prefix.clone()..).take_while(|(k, _)| k.starts_with(&prefix)).map(|(_, b)| Arc::clone(b)).collect()
+        bindings
+            .range(prefix.clone()..)
+            .take_while(|(k, _)| k.starts_with(&prefix))
+            .map(|(_, b)| Arc::clone(b))
+            .collect()
     }
 }
 

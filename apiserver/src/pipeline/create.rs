@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::{
-    crd,
     clock::rfc3339_seconds,
+    crd,
     status::{ApiError, Cause},
 };
 
@@ -55,12 +55,17 @@ pub(crate) fn insert(
     if tx.state.store.get(&kind.table, &key).is_some() {
         return Err(exists(call, &object));
     }
-    stamp(tx, &kind, &mut object);
     rules::default_values(&kind, &mut object);
-    rules::prepare_create(&kind, &mut object);
     if kind.table == customs::TABLE {
         crd::prepare_crd(&mut object);
     }
+    // Only what the client sent is his: what follows belongs to nobody.
+    match managed {
+        Some(managed) => meta::set(&mut object, "managedFields", managed),
+        None => rules::track(None, &mut object, call, tx.now),
+    }
+    stamp(tx, &kind, &mut object);
+    rules::prepare_create(&kind, &mut object);
     admission::on_create(tx, call, &mut object)?;
     let mut causes: Vec<Cause> = checks::name(&kind, &object).into_iter().collect();
     causes.extend(rules::validate(&kind, &object, None));
@@ -73,10 +78,6 @@ pub(crate) fn insert(
     if kind.table == customs::TABLE {
         crd::accept_crd_status(&mut object, tx.now);
         customs::check(&object)?;
-    }
-    match managed {
-        Some(managed) => meta::set(&mut object, "managedFields", managed),
-        None => rules::track(None, &mut object, call, tx.now),
     }
     let stored = convert::to_storage(&kind, object);
     if call.dry_run {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::status::ApiError;
+use crate::{patch, status::ApiError};
 
 use super::{
     access, body,
@@ -84,8 +84,8 @@ pub(crate) fn patched(
     patch: &Patch,
 ) -> Result<Value, ApiError> {
     match patch.kind {
-        PatchKind::Json => rules::json_patch(current, &patch.value),
-        PatchKind::Merge => Ok(rules::merge_patch(current, &patch.value)),
+        PatchKind::Json => patch::json_patch(current, &patch.value),
+        PatchKind::Merge => Ok(patch::merge_patch(current, &patch.value)),
         PatchKind::Strategic | PatchKind::Apply => rules::strategic_merge(current, &patch.value, kind),
     }
 }

@@ -3,12 +3,16 @@
 //! # Guarantees
 //! Each function is one decision of the pipeline, so that the verbs read the same for built-in and custom kinds.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::{
+    apply::{self, FieldSet, Writer},
     builtin, crd,
     discovery::ResourceType,
+    patch,
     schema::TypeRef,
     status::{ApiError, Cause},
 };
@@ -94,29 +98,63 @@ pub(crate) fn generation_changes(kind: &ResourceType, new: &Value, old: &Value) 
 }
 
 /// Records which manager set which field.
-pub(crate) fn track(_live: Option<&Value>, _new: &mut Value, _call: &Call, _now: Timestamp) {}
+pub(crate) fn track(live: Option<&Value>, new: &mut Value, call: &Call, now: Timestamp) {
+    let kind = Arc::clone(&call.kind);
+    let version = kind.kind.api_version();
+    apply::track_update_resetting(live, new, type_of(&kind), &writer(call, &version, now), &reset_fields(call));
+}
 
 /// Server-side apply.
-pub(crate) fn apply(_live: Option<&Value>, _applied: &Value, _call: &Call, _now: Timestamp) -> Result<Value, ApiError> {
-    Err(ApiError::unsupported("server-side apply"))
+///
+/// # Errors
+/// 409 with one cause per conflict, and what the real server says about configurations that do not fit.
+pub(crate) fn apply(live: Option<&Value>, applied: &Value, call: &Call, now: Timestamp) -> Result<Value, ApiError> {
+    let version = call.kind.kind.api_version();
+    let writer = writer(call, &version, now);
+    apply::apply_resetting(live, applied, type_of(&call.kind), &writer, call.force, &reset_fields(call))
 }
 
-pub(crate) fn json_patch(current: &Value, patch: &Value) -> Result<Value, ApiError> {
-    let bad = |why: String| ApiError::bad_request(why);
-    let patch: json_patch::Patch = serde_json::from_value(patch.clone()).map_err(|e| bad(e.to_string()))?;
-    let mut out = current.clone();
-    json_patch::patch(&mut out, &patch).map_err(|e| {
-        ApiError::new(422, "Invalid", format!("the server rejected our request due to an error in our request: {e}"))
-    })?;
-    Ok(out)
+fn writer<'a>(call: &'a Call, api_version: &'a str, now: Timestamp) -> Writer<'a> {
+    Writer { manager: &call.manager, api_version, subresource: &call.subresource, now }
 }
 
-pub(crate) fn merge_patch(current: &Value, patch: &Value) -> Value {
-    let mut out = current.clone();
-    json_patch::merge(&mut out, patch);
-    out
+/// What the endpoint ignores, so that nobody owns it through it.
+fn reset_fields(call: &Call) -> FieldSet {
+    let has_status =
+        call.kind.custom.as_ref().map_or_else(|| call.kind.subresources.contains_key("status"), |c| c.status);
+    match (call.subresource.as_str(), call.kind.table.as_str()) {
+        ("status", _) if call.kind.custom.is_some() => FieldSet::of_fields(&[
+            &["spec"],
+            &["metadata", "annotations"],
+            &["metadata", "deletionTimestamp"],
+            &["metadata", "generation"],
+            &["metadata", "selfLink"],
+            &["metadata", "labels"],
+            &["metadata", "finalizers"],
+            &["metadata", "ownerReferences"],
+        ]),
+        ("status", "pods") => {
+            FieldSet::of_fields(&[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]])
+        }
+        ("status", "deployments.apps") => FieldSet::of_fields(&[&["spec"], &["metadata", "labels"]]),
+        ("status", "customresourcedefinitions.apiextensions.k8s.io" | "networkpolicies.networking.k8s.io") => {
+            FieldSet::of_fields(&[&["metadata"], &["spec"]])
+        }
+        ("status", _) => FieldSet::of_fields(&[&["spec"]]),
+        // A node registers with its status.
+        (_, "nodes") => FieldSet::default(),
+        _ if has_status => FieldSet::of_fields(&[&["status"]]),
+        _ => FieldSet::default(),
+    }
 }
 
-pub(crate) fn strategic_merge(_current: &Value, _patch: &Value, _kind: &ResourceType) -> Result<Value, ApiError> {
-    Err(ApiError::unsupported("strategic merge patches"))
+/// The result of a patch that is not an apply.
+///
+/// # Errors
+/// What the real server says about patches that do not fit.
+pub(crate) fn strategic_merge(current: &Value, change: &Value, kind: &ResourceType) -> Result<Value, ApiError> {
+    match type_of(kind) {
+        Some(ty) => patch::strategic_merge(current, change, ty),
+        None => Err(ApiError::unsupported(&format!("strategic merge patches of {}", kind.table))),
+    }
 }

@@ -57,9 +57,8 @@ pub(crate) fn answer(
 
 /// POST to a subresource that is an action.
 pub(crate) fn post(tx: &mut Tx<'_>, call: &mut Call, body: Value) -> Result<Answer, ApiError> {
-    let stored = tx
-        .get(&call.kind, &call.namespace, &call.name)
-        .ok_or_else(|| ApiError::not_found(call.gvr(), &call.name))?;
+    let stored =
+        tx.get(&call.kind, &call.namespace, &call.name).ok_or_else(|| ApiError::not_found(call.gvr(), &call.name))?;
     match call.subresource.as_str() {
         "binding" => bind(tx, call, &body, &stored),
         "eviction" => evict(tx, call, &body, &stored),
@@ -97,7 +96,7 @@ fn scale(
             match patch.kind {
                 PatchKind::Apply => return Err(ApiError::unsupported("server-side apply of scales")),
                 // A scale has no lists, so the strategic form is a merge.
-                PatchKind::Strategic => super::rules::merge_patch(&current, &patch.value),
+                PatchKind::Strategic => crate::patch::merge_patch(&current, &patch.value),
                 _ => patch::patched(&call.kind, &current, &patch)?,
             }
         }

@@ -97,10 +97,15 @@ pub(crate) fn replace(
     preconditions(call, &old, &new)?;
     keep_system_fields(&old, &mut new);
     rules::default_values(&kind, &mut new);
-    rules::prepare_update(&kind, &call.subresource, &mut new, &old);
     if kind.table == customs::TABLE {
         crd::prepare_crd(&mut new);
     }
+    // Only what the client changed is his: what follows belongs to nobody.
+    match managed {
+        Some(managed) => meta::set(&mut new, "managedFields", managed),
+        None => rules::track(Some(&old), &mut new, call, tx.now),
+    }
+    rules::prepare_update(&kind, &call.subresource, &mut new, &old);
     admission::on_update(tx, call, &mut new, &old)?;
     if rules::has_generation(&kind) && call.subresource != "status" && rules::generation_changes(&kind, &new, &old) {
         meta::bump_generation(&mut new);
@@ -118,10 +123,6 @@ pub(crate) fn replace(
             crd::accept_crd_status(&mut new, tx.now);
         }
         customs::check(&new)?;
-    }
-    match managed {
-        Some(managed) => meta::set(&mut new, "managedFields", managed),
-        None => rules::track(Some(&old), &mut new, call, tx.now),
     }
     meta::copy(&old, &mut new, "resourceVersion");
     commit(tx, call, &kind, stored, &old, new)
