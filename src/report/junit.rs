@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
 
-use super::seeds::{Group, groups};
-use super::words::{body, did, seconds};
+use super::words::{body, did, headline, seconds};
 use crate::verdict::{CaseVerdict, Classification, Outcome, ScenarioVerdict};
 
 /// What a report says about its making.
@@ -51,8 +50,8 @@ fn suite(verdict: &ScenarioVerdict, about: &About) -> TestSuite {
     if !verdict.reasons.is_empty() {
         suite.add_test_case(stability(verdict));
     }
-    for group in groups(verdict.all()) {
-        suite.add_test_case(test_case(verdict, &group));
+    for case in verdict.all() {
+        suite.add_test_case(test_case(verdict, case));
     }
     suite
 }
@@ -64,24 +63,17 @@ fn stability(verdict: &ScenarioVerdict) -> TestCase {
     named(verdict, "stable-reference", None, 0, status)
 }
 
-fn test_case(verdict: &ScenarioVerdict, group: &Group<'_>) -> TestCase {
-    let case = group.shown;
+fn test_case(verdict: &ScenarioVerdict, case: &CaseVerdict) -> TestCase {
     let status = match case.outcome {
         Outcome::Pass => TestCaseStatus::success(),
-        Outcome::Inconclusive => not_passed(NonSuccessKind::Error, case.headline(), "Inconclusive", &body(case)),
+        Outcome::Inconclusive => not_passed(NonSuccessKind::Error, headline(case), "Inconclusive", &body(case)),
         Outcome::Fail => {
             let kind = case.findings.first().map_or("Failure", |finding| type_name(finding.classification));
-            not_passed(NonSuccessKind::Failure, case.headline(), kind, &body(case))
+            not_passed(NonSuccessKind::Failure, headline(case), kind, &body(case))
         }
     };
     let mut test = named(verdict, &case.name, case.line, case.duration_ms, status);
-    test.add_properties(properties(case));
-    if group.runs > 1 {
-        test.add_properties([
-            property("seeds", &group.runs.to_string()),
-            property("seeds_passed", &group.passed.to_string()),
-        ]);
-    }
+    test.add_properties(properties(verdict, case));
     let oracles = case.oracles.iter().map(|oracle| {
         let judgement = serde_json::to_value(oracle.judgement).unwrap_or_default();
         format!("{}: {} {}", oracle.id, judgement.as_str().unwrap_or_default(), oracle.reason).trim_end().to_owned()
@@ -110,11 +102,11 @@ fn not_passed(kind: NonSuccessKind, message: &str, type_name: &str, body: &str) 
     status
 }
 
-fn properties(case: &CaseVerdict) -> Vec<Property> {
+fn properties(verdict: &ScenarioVerdict, case: &CaseVerdict) -> Vec<Property> {
     let metrics = &case.metrics;
     let mut list = vec![
         // The prefix keeps dashboards from averaging seeds.
-        property("seed", &format!("s-{}", case.seed)),
+        property("seed", &format!("s-{}", verdict.seed)),
         property("faults_scheduled", &metrics.faults_scheduled.to_string()),
         property("faults_fired", &metrics.faults_fired.to_string()),
     ];

@@ -16,7 +16,6 @@ pub mod github;
 pub mod json;
 pub mod junit;
 pub mod terminal;
-mod seeds;
 mod words;
 
 #[cfg(test)]
