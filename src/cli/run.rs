@@ -202,20 +202,23 @@ fn new_run_directory(parent: &Path) -> std::io::Result<PathBuf> {
 fn write_reports(directory: &Path, verdicts: &[ScenarioVerdict], running: &Running) -> Result<(), RunError> {
     for verdict in verdicts {
         let path = directory.join(&verdict.scenario).join("verdict.json");
-        write(&path, report::json::render(std::slice::from_ref(verdict)).as_bytes())?;
+        write(&path, json_of(&path, report::json::scenario(verdict))?.as_bytes())?;
     }
-    write(&directory.join("verdict.json"), report::json::render(verdicts).as_bytes())?;
+    let path = directory.join("verdict.json");
+    write(&path, json_of(&path, report::json::document(verdicts))?.as_bytes())?;
     let about = report::junit::About {
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
         timestamp: Some(clock::wall().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
         hostname: None,
     };
-    let junit = report::junit::render_about(verdicts, &about);
-    write(&directory.join("report").join("junit_reconverge.xml"), junit.as_bytes())?;
+    let path = directory.join("report").join("junit_reconverge.xml");
+    let junit = report::junit::report(verdicts, &about)
+        .map_err(|error| RunError::Write { path: path.clone(), source: std::io::Error::other(error) })?;
+    write(&path, junit.as_bytes())?;
     if let Some(path) = &running.junit {
         write(path, junit.as_bytes())?;
     }
-    write(&directory.join("report").join("report.txt"), report::terminal::render(verdicts, false).as_bytes())?;
+    write(&directory.join("report").join("report.txt"), text_of(verdicts, false).as_bytes())?;
     for_github(verdicts)
 }
 
@@ -247,10 +250,26 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), RunError> {
     std::fs::write(path, bytes).map_err(failed)
 }
 
+fn json_of(path: &Path, text: serde_json::Result<String>) -> Result<String, RunError> {
+    text.map_err(|error| RunError::Write { path: path.to_owned(), source: error.into() })
+}
+
+fn text_of(verdicts: &[ScenarioVerdict], colour: bool) -> String {
+    let mut text: String =
+        verdicts.iter().map(|verdict| format!("{}\n", report::terminal::scenario(verdict, colour))).collect();
+    if verdicts.len() > 1 {
+        text.push_str(&report::terminal::total(verdicts, colour));
+    }
+    text
+}
+
 /// Prints the result on stdout.
 pub fn print(verdicts: &[ScenarioVerdict], format: Format) {
     match format {
-        Format::Text => output::result(&report::terminal::render(verdicts, output::stdout_colour())),
-        Format::Json => output::result(&report::json::render(verdicts)),
+        Format::Text => output::result(&text_of(verdicts, output::stdout_colour())),
+        Format::Json => match report::json::document(verdicts) {
+            Ok(text) => output::result(&text),
+            Err(error) => output::error(&format!("could not write JSON: {error}")),
+        },
     }
 }

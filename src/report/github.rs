@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::words::{body, did, headline, shown, tally, worst};
+use super::words::{body, did, shown, tally, worst};
 use crate::verdict::{Outcome, ScenarioVerdict};
 
 /// GitHub shows so many annotations of a kind per step.
@@ -21,7 +21,7 @@ pub fn annotations(verdicts: &[ScenarioVerdict]) -> String {
             .map(|(verdict, case)| {
                 let line = case.line.map(|line| format!(",line={line}")).unwrap_or_default();
                 let title = property(&format!("{}: {}", verdict.scenario, case.name));
-                format!("::{command} file={}{line},title={title}::{}", property(&verdict.file), data(headline(case)))
+                format!("::{command} file={}{line},title={title}::{}", property(&verdict.file), data(case.headline()))
             })
             .collect();
         if outcome == Outcome::Inconclusive {
@@ -52,7 +52,7 @@ pub fn summary(verdicts: &[ScenarioVerdict]) -> String {
     text.push_str("| scenario | run | outcome | time | what happened |\n|---|---|---|---|---|\n");
     for verdict in verdicts {
         for case in verdict.all() {
-            let what = if case.outcome == Outcome::Pass { did(case) } else { headline(case).to_owned() };
+            let what = if case.outcome == Outcome::Pass { did(case) } else { case.headline().to_owned() };
             let cells = [verdict.scenario.as_str(), &case.name, case.outcome.as_str(), &shown(case.duration_ms), &what]
                 .map(cell);
             // Writing to a String cannot fail.

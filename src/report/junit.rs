@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
 
-use super::words::{body, did, headline, seconds};
+use super::seeds::{Group, groups};
+use super::words::{body, did, seconds};
 use crate::verdict::{CaseVerdict, Classification, Outcome, ScenarioVerdict};
 
 /// What a report says about its making.
@@ -50,8 +51,8 @@ fn suite(verdict: &ScenarioVerdict, about: &About) -> TestSuite {
     if !verdict.reasons.is_empty() {
         suite.add_test_case(stability(verdict));
     }
-    for case in verdict.all() {
-        suite.add_test_case(test_case(verdict, case));
+    for group in groups(verdict.all()) {
+        suite.add_test_case(test_case(verdict, &group));
     }
     suite
 }
@@ -63,17 +64,24 @@ fn stability(verdict: &ScenarioVerdict) -> TestCase {
     named(verdict, "stable-reference", None, 0, status)
 }
 
-fn test_case(verdict: &ScenarioVerdict, case: &CaseVerdict) -> TestCase {
+fn test_case(verdict: &ScenarioVerdict, group: &Group<'_>) -> TestCase {
+    let case = group.shown;
     let status = match case.outcome {
         Outcome::Pass => TestCaseStatus::success(),
-        Outcome::Inconclusive => not_passed(NonSuccessKind::Error, headline(case), "Inconclusive", &body(case)),
+        Outcome::Inconclusive => not_passed(NonSuccessKind::Error, case.headline(), "Inconclusive", &body(case)),
         Outcome::Fail => {
             let kind = case.findings.first().map_or("Failure", |finding| type_name(finding.classification));
-            not_passed(NonSuccessKind::Failure, headline(case), kind, &body(case))
+            not_passed(NonSuccessKind::Failure, case.headline(), kind, &body(case))
         }
     };
     let mut test = named(verdict, &case.name, case.line, case.duration_ms, status);
-    test.add_properties(properties(verdict, case));
+    test.add_properties(properties(case));
+    if group.runs > 1 {
+        test.add_properties([
+            property("seeds", &group.runs.to_string()),
+            property("seeds_passed", &group.passed.to_string()),
+        ]);
+    }
     let oracles = case.oracles.iter().map(|oracle| {
         let judgement = serde_json::to_value(oracle.judgement).unwrap_or_default();
         format!("{}: {} {}", oracle.id, judgement.as_str().unwrap_or_default(), oracle.reason).trim_end().to_owned()
@@ -102,11 +110,11 @@ fn not_passed(kind: NonSuccessKind, message: &str, type_name: &str, body: &str) 
     status
 }
 
-fn properties(verdict: &ScenarioVerdict, case: &CaseVerdict) -> Vec<Property> {
+fn properties(case: &CaseVerdict) -> Vec<Property> {
     let metrics = &case.metrics;
     let mut list = vec![
         // The prefix keeps dashboards from averaging seeds.
-        property("seed", &format!("s-{}", verdict.seed)),
+        property("seed", &format!("s-{}", case.seed)),
         property("faults_scheduled", &metrics.faults_scheduled.to_string()),
         property("faults_fired", &metrics.faults_fired.to_string()),
     ];

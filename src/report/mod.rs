@@ -16,6 +16,7 @@ pub mod github;
 pub mod json;
 pub mod junit;
 pub mod terminal;
+mod seeds;
 mod words;
 
 #[cfg(test)]

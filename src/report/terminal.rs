@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use owo_colors::{OwoColorize as _, Style};
 
+use super::seeds::groups;
 use super::words::{body, did, plural, shown, tally, worst};
 use crate::verdict::{CaseVerdict, Outcome, ScenarioVerdict};
 
@@ -13,18 +14,21 @@ pub fn scenario(verdict: &ScenarioVerdict, color: bool) -> String {
     let mut page = Page { text: String::new(), color };
     page.heading(verdict);
     let width = verdict.all().map(|case| case.name.chars().count()).max().unwrap_or(0);
-    for case in verdict.all() {
+    let groups = groups(verdict.all());
+    for group in &groups {
+        let case = group.shown;
         let outcome = page.outcome(case.outcome, 12);
         let time = format!("{:>8}", shown(case.duration_ms));
-        page.line(&format!("  {outcome}  {:<width$}  {time}  {}", case.name, did(case)));
+        let what = if group.runs == 1 { did(case) } else { group.in_words() };
+        page.line(&format!("  {outcome}  {:<width$}  {time}  {what}", case.name));
     }
     for reason in &verdict.reasons {
         page.line("");
         let outcome = page.outcome(Outcome::Inconclusive, 0);
         page.line(&format!("{outcome} {reason}"));
     }
-    for case in verdict.all().filter(|case| case.outcome != Outcome::Pass) {
-        page.failure(verdict, case);
+    for group in groups.iter().filter(|group| group.shown.outcome != Outcome::Pass) {
+        page.failure(verdict, group.shown);
     }
     page.text
 }
@@ -101,7 +105,9 @@ impl Page {
                 _ => Style::new(),
             };
             // An empty style still writes nothing but the text.
-            let line = if line.is_empty() { String::new() } else { format!("  {}", self.styled(line, style)) };
+            // The replay line stands at the margin, so that scripts find it and people can copy it whole.
+            let indent = if line.starts_with("replay: ") { "" } else { "  " };
+            let line = if line.is_empty() { String::new() } else { format!("{indent}{}", self.styled(line, style)) };
             let _ = writeln!(self.text, "{line}");
         }
     }

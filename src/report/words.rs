@@ -31,12 +31,6 @@ pub(super) fn did(case: &CaseVerdict) -> String {
     parts.join(", ")
 }
 
-/// The first line about a run that did not pass.
-pub(super) fn headline(case: &CaseVerdict) -> &str {
-    let sentence = case.findings.first().map(|finding| finding.sentence.as_str());
-    sentence.or(case.reasons.first().map(String::as_str)).unwrap_or_default()
-}
-
 /// All findings and reasons of a run, and how to repeat it.
 pub(super) fn body(case: &CaseVerdict) -> String {
     let mut text = String::new();

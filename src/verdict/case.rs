@@ -141,13 +141,13 @@ impl<'a> Case<'a> {
         Some(compare(&state(before)?, &state(after)?, &Mask::default()))
     }
 
-    /// The recovery time: from the heal to the last thing that moved before the run was found converged.
+    /// The recovery time: from the last thing that was done to the operator to the last thing that moved before the
+    /// run was found converged. A fault that hits once heals itself at that moment; one that lasts, when it is healed.
     #[must_use]
     pub fn recovery_ms(&self) -> Option<u64> {
         let healed = self.history().last_mark(MarkName::Healed)?.at_ms;
         let converged =
             self.history().marks.iter().find(|mark| mark.name == MarkName::Converged && mark.at_ms >= healed)?.at_ms;
-        let within = |at: &u64| (healed..=converged).contains(at);
         let writes = self
             .history()
             .writes()
@@ -159,7 +159,10 @@ impl<'a> Case<'a> {
             .iter()
             .filter(|change| change.actor != Actor::Tester && !is_noise(&change.key))
             .map(|change| change.at_ms);
-        Some(writes.chain(changes).filter(within).max().unwrap_or(healed) - healed)
+        let last_hit = self.history().faults.iter().flat_map(|fault| &fault.hits).map(|hit| hit.at_ms).max();
+        let since = last_hit.map_or(healed, |hit| hit.min(healed));
+        let within = |at: &u64| (since..=converged).contains(at);
+        Some(writes.chain(changes).filter(within).max().unwrap_or(since) - since)
     }
 
     /// `seq` of the operator's last writes to an object.

@@ -14,7 +14,7 @@ use crate::{
     event::{Actor, MarkName, Request, Verb, is_background},
     normalise::Ruleset,
     observe::record::RunRecord,
-    scenario::format::Perturbation,
+    scenario::format::{KillTarget, Perturbation},
 };
 
 /// The learned mask may hide this share of the leaves, in percent, unless the scenario says otherwise.
@@ -46,12 +46,29 @@ pub fn judge_references(references: &[RunRecord]) -> Vec<CaseVerdict> {
 /// Judges all runs of a scenario.
 #[must_use]
 pub fn judge_scenario(references: &[RunRecord], runs: &[RunRecord]) -> ScenarioVerdict {
-    let plan = references.iter().chain(runs).map(|run| &run.plan).next();
-    let rules = plan.map_or_else(|| Ok(Ruleset::default()), |plan| Ruleset::new(&plan.normalise)).unwrap_or_default();
-    let reference = Reference::of(references, &rules).unwrap_or_default();
+    let reference = learn_reference(references);
+    let cases = runs.iter().map(|run| judge_against(Some(&reference), run)).collect();
+    scenario_verdict(references, &reference, judge_references(references), cases)
+}
+
+/// What the references of a scenario teach; nothing when none of them converged.
+#[must_use]
+pub fn learn_reference(references: &[RunRecord]) -> Reference {
+    let rules = references.first().map(|run| Ruleset::new(&run.plan.normalise).unwrap_or_default());
+    Reference::of(references, &rules.unwrap_or_default()).unwrap_or_default()
+}
+
+/// Adds up runs that were judged before.
+#[must_use]
+pub fn scenario_verdict(
+    references: &[RunRecord],
+    reference: &Reference,
+    judged_references: Vec<CaseVerdict>,
+    cases: Vec<CaseVerdict>,
+) -> ScenarioVerdict {
+    let first = references.first();
+    let plan = first.map(|run| &run.plan);
     let budget = plan.and_then(|plan| plan.normalise.mask_budget_percent).unwrap_or(MASK_BUDGET_PERCENT);
-    let judged_references = judge_references(references);
-    let cases: Vec<CaseVerdict> = runs.iter().map(|run| judge_against(Some(&reference), run)).collect();
     let mut reasons: Vec<String> = reference.learned.unstable.iter().map(describe_unstable).collect();
     let mask = &reference.learned.mask;
     if mask.exceeds(budget) {
@@ -60,7 +77,7 @@ pub fn judge_scenario(references: &[RunRecord], runs: &[RunRecord]) -> ScenarioV
             mask.leaves_hidden, mask.leaves_total
         ));
     }
-    if references.is_empty() && runs.is_empty() {
+    if judged_references.is_empty() && cases.is_empty() {
         reasons.push("nothing was run".into());
     }
     let worst = judged_references.iter().chain(&cases).map(|case| case.outcome).max().unwrap_or(Outcome::Pass);
@@ -73,13 +90,13 @@ pub fn judge_scenario(references: &[RunRecord], runs: &[RunRecord]) -> ScenarioV
         outcome,
         reasons,
         seed: plan.map_or(0, |plan| plan.seed.0),
-        cluster: references.iter().chain(runs).map(|run| run.cluster.clone()).next().unwrap_or_default(),
-        duration_ms: references.iter().chain(runs).map(|run| run.duration_ms).sum(),
+        cluster: first.map(|run| run.cluster.clone()).unwrap_or_default(),
+        duration_ms: judged_references.iter().chain(&cases).map(|case| case.duration_ms).sum(),
         references: judged_references,
         cases,
-        mask: reference.learned.mask,
+        mask: reference.learned.mask.clone(),
         mask_budget_percent: budget,
-        unstable: reference.learned.unstable,
+        unstable: reference.learned.unstable.clone(),
     }
 }
 
@@ -137,7 +154,8 @@ fn verdict(case: &Case<'_>, oracles: &[&dyn Oracle]) -> CaseVerdict {
         legal_because: fault.legal_because.clone(),
     });
     CaseVerdict {
-        name: run.name.clone(),
+        name: run.name.split('@').next().unwrap_or(&run.name).to_owned(),
+        seed: run.plan.seed.0,
         perturbation: case.perturbation().map(|planned| planned.perturbation.id().to_owned()),
         line: case.perturbation().map(|planned| planned.line),
         outcome,
@@ -195,10 +213,20 @@ fn reasons(case: &Case<'_>) -> Vec<String> {
         let counted = if request.target.verb == Verb::Watch { request.at_ms } else { ended };
         counted >= since && !is_background(&request.target)
     };
-    if let Some(healed) = history.last_mark(MarkName::Healed)
-        && !operator().any(|request| alive(request, healed.at_ms))
+    // A re-apply or the end of a pod may be seen by a watch that is open, and need no request: there the restart
+    // of the rest phase is proof enough.
+    let by_watch = match &planned.perturbation {
+        Perturbation::ForceReapply(_) => true,
+        Perturbation::PodKill(kill) => kill.target == KillTarget::Pods,
+        _ => false,
+    };
+    let hits = history.faults.iter().flat_map(|fault| &fault.hits).map(|hit| hit.at_ms);
+    let since = hits.min().or_else(|| history.last_mark(MarkName::Healed).map(|mark| mark.at_ms));
+    let until = history.mark(MarkName::RestBegan).filter(|_| !by_watch).map_or(u64::MAX, |mark| mark.at_ms);
+    if let Some(since) = since
+        && !operator().any(|request| request.at_ms <= until && alive(request, since))
     {
-        reasons.push("the operator sent no request after the faults were healed".into());
+        reasons.push("the operator sent no request after it was disturbed".into());
     }
     reasons
 }

@@ -22,7 +22,7 @@ mod wire;
 
 pub use case::{Case, Reference};
 pub use finding::{Classification, Finding};
-pub use judge::{judge, judge_against, judge_references, judge_scenario};
+pub use judge::{judge, judge_against, judge_references, judge_scenario, learn_reference, scenario_verdict};
 pub use oracles::ORACLES;
 pub use wire::{
     CaseVerdict, FaultSummary, JudgementKind, Metrics, OracleSummary, Outcome, ScenarioVerdict, VERDICT_VERSION,

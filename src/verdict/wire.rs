@@ -5,7 +5,10 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::finding::Finding;
-use crate::diff::{Mask, Unstable};
+use crate::{
+    diff::{Mask, Unstable},
+    scenario::plan::Plan,
+};
 
 /// Version of the format of `verdict.json`. A field that is added does not change it.
 pub const VERDICT_VERSION: u32 = 1;
@@ -95,8 +98,9 @@ pub struct FaultSummary {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CaseVerdict {
-    /// `reference-1`, or the perturbation's name.
+    /// `reference-1`, or the perturbation's name; without the seed.
     pub name: String,
+    pub seed: u64,
     /// Id of the perturbation; `None` for references.
     pub perturbation: Option<String>,
     /// Line of the perturbation in the scenario file, from 1.
@@ -134,6 +138,34 @@ pub struct ScenarioVerdict {
     pub mask_budget_percent: u32,
     pub unstable: Vec<Unstable>,
     pub duration_ms: u64,
+}
+
+impl CaseVerdict {
+    /// A run that could not be carried out, and why.
+    #[must_use]
+    pub fn not_run(name: &str, plan: &Plan, why: String) -> Self {
+        Self {
+            name: name.to_owned(),
+            seed: plan.seed.0,
+            perturbation: plan.perturbation.as_ref().map(|planned| planned.perturbation.id().to_owned()),
+            line: plan.perturbation.as_ref().map(|planned| planned.line),
+            outcome: Outcome::Inconclusive,
+            findings: Vec::new(),
+            reasons: vec![why],
+            oracles: Vec::new(),
+            faults: Vec::new(),
+            metrics: Metrics::default(),
+            duration_ms: 0,
+            replay: None,
+        }
+    }
+
+    /// The first thing that is wrong with it, in one sentence; empty for a pass.
+    #[must_use]
+    pub fn headline(&self) -> &str {
+        let sentence = self.findings.first().map(|finding| finding.sentence.as_str());
+        sentence.or(self.reasons.first().map(String::as_str)).unwrap_or_default()
+    }
 }
 
 impl ScenarioVerdict {
