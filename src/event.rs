@@ -258,6 +258,7 @@ pub enum Event {
     RunStarted { run: String },
     PhaseEntered { run: String, phase: Phase },
     StepStarted { run: String, step: String },
+    RunEnded { run: String },
     /// A run was judged; the verdict in one word and, when it is not a pass, why.
     RunJudged { run: String, outcome: String, why: String, duration_ms: u64 },
     ScenarioFinished { scenario: String },

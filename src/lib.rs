@@ -9,6 +9,7 @@ pub mod seed;
 pub mod clock;
 pub mod event;
 pub mod history;
+pub mod redact;
 pub mod scenario;
 pub mod cluster;
 pub mod operator;

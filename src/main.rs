@@ -1,1 +1,7 @@
-fn main() {}
+//! The `reconverge` program.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    reconverge::cli::main()
+}

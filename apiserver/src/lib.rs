@@ -20,6 +20,11 @@ pub mod apply;
 pub mod crd;
 pub mod builtin;
 pub mod auth;
+pub mod captured;
+pub mod discovery;
 pub mod store;
 pub mod pipeline;
 pub mod controllers;
+pub mod server;
+
+pub use server::{ApiServer, Options};

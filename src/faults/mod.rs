@@ -8,7 +8,21 @@
 //! Rules decide and never act. Triggers are logical (n-th, every, seeded probability), never wall-clock.
 //! Installing gives a `#[must_use]` guard; healing is explicit.
 
+pub mod selector;
+pub mod trigger;
+pub mod tally;
+pub mod status;
+pub mod conflict;
+pub mod latency;
+pub mod api_error;
+pub mod lost_reply;
+pub mod crash_point;
+pub mod registry;
+pub mod catalogue;
 pub mod proxy;
+
+#[cfg(test)]
+mod fixture;
 
 use std::time::Duration;
 
@@ -16,6 +30,10 @@ use http::{HeaderMap, StatusCode};
 use serde_json::Value;
 
 use crate::event::{FaultRecord, Target};
+pub use catalogue::FaultDoc;
+pub use crash_point::{CrashPoint, Side};
+pub use proxy::{Guard, Proxy, ProxyError, Upstream};
+pub use registry::{population, rule_for};
 
 /// A request as rules see it: parsed once by the proxy.
 #[derive(Debug, Clone)]
@@ -25,6 +43,8 @@ pub struct Seen {
     pub content_type: String,
     /// resourceVersion in the body or preconditions; empty when there is none.
     pub precondition: String,
+    /// A patch whose object does not exist yet (a server-side apply that creates).
+    pub creates: bool,
     pub dry_run: bool,
     /// Ordinal among all requests of this operator in the run, from 1.
     pub ordinal: u64,

@@ -131,7 +131,8 @@ impl Lane {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct OperatorSpec {
     /// Manifests to apply before the operator starts: files or directories (`.yaml`, `.yml`, `.json`), relative to
-    /// the scenario file. CRDs, RBAC, ServiceAccounts, namespaces. Deployments in them are left out for `process`.
+    /// the scenario file. CRDs, RBAC, ServiceAccounts, namespaces. Deployments in them are left out for `process`. A path with a placeholder such as `{{cache}}`
+    /// is read only after the build command, which makes it.
     #[serde(default)]
     pub install: Vec<String>,
     /// `namespace/name` of the ServiceAccount whose token and RBAC the operator uses. Without it: cluster admin.
@@ -144,7 +145,9 @@ pub struct OperatorSpec {
 ///
 /// In `command`, `build` and `env`, `{{kubeconfig}}` is the path of the operator's kubeconfig, `{{scenario}}` the
 /// scenario's directory, `{{target}}` the directory of the `reconverge` program, `{{namespace}}` the workload's
-/// namespace, `{{port}}` a free TCP port, and `{{env.NAME}}` an environment variable of the harness.
+/// namespace, `{{profile}}` the cargo profile that the program was built with (`dev` or `release`), `{{cache}}` a
+/// folder that outlives the run (`RECONVERGE_CACHE`, else the user's cache), `{{port}}` a free TCP port, and
+/// `{{env.NAME}}` an environment variable of the harness.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ProcessSpec {
@@ -178,38 +181,83 @@ fn default_stop() -> Span {
 }
 
 /// One step of the workload; exactly one action.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(transform = exactly_one_action)]
 pub struct Step {
     /// For reports; default: the action in words.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    #[serde(flatten)]
-    pub action: Action,
+    /// Server-side apply of a manifest file, a directory, or an object written in place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub apply: Option<Manifest>,
+    /// A JSON merge patch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patch: Option<PatchAction>,
+    /// Delete an object, by name, or with a selector all that match.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delete: Option<ObjectRef>,
+    /// Set `spec.replicas`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scale: Option<ScaleAction>,
+    /// Wait until a predicate holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait: Option<WaitAction>,
 }
 
+/// The keys of [`Step`] that are actions.
+pub const ACTIONS: [&str; 5] = ["apply", "patch", "delete", "scale", "wait"];
+
 /// What a step does.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    /// Server-side apply of a manifest file, a directory, or an object written in place.
     Apply(Manifest),
-    /// A JSON merge patch.
     Patch(PatchAction),
-    /// Delete an object.
     Delete(ObjectRef),
-    /// Set `spec.replicas`.
     Scale(ScaleAction),
-    /// Wait until a predicate holds.
     Wait(WaitAction),
 }
 
+impl Step {
+    /// The actions that are written; a valid step has exactly one.
+    #[must_use]
+    pub fn actions(&self) -> Vec<Action> {
+        [
+            self.apply.clone().map(Action::Apply),
+            self.patch.clone().map(Action::Patch),
+            self.delete.clone().map(Action::Delete),
+            self.scale.clone().map(Action::Scale),
+            self.wait.clone().map(Action::Wait),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}
+
+/// Says in the JSON Schema what the optional fields of a step cannot.
+fn exactly_one_action(schema: &mut schemars::Schema) {
+    let one_of: Vec<Value> = ACTIONS.iter().map(|action| serde_json::json!({ "required": [action] })).collect();
+    schema.insert("oneOf".into(), one_of.into());
+}
+
 /// A path relative to the scenario file, or an object.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Manifest {
     File(String),
     Object(serde_json::Map<String, Value>),
+}
+
+impl<'de> Deserialize<'de> for Manifest {
+    // By hand, since a derived untagged enum forgets where in the file a mistake is.
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::String(path) => Ok(Self::File(path)),
+            Value::Object(object) => Ok(Self::Object(object)),
+            _ => Err(serde::de::Error::custom("expected the path of a manifest, or an object")),
+        }
+    }
 }
 
 /// One object, or with a selector all that match.
@@ -295,7 +343,7 @@ pub struct Probe {
     pub expect: Vec<Expectation>,
 }
 
-/// What a run does to the system beyond the workload; the key is the perturbation's id.
+/// What a run does to the system beyond the workload; the key is the perturbation's id. `{}` takes the defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Perturbation {

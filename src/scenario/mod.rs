@@ -1,7 +1,8 @@
 //! Scenario files: from YAML and a seed to a fully resolved plan.
 //!
 //! # Flow
-//! [`format`] is the file as users write it; [`plan`] is what a run carries out. Nothing here does I/O on a cluster.
+//! [`parse`] reads the file into its [`format`]; [`check`] says whether it makes sense; [`resolve`] finds scenarios and
+//! turns one with a seed into the [`plan`] that a run carries out. Nothing here does I/O on a cluster.
 //!
 //! # Guarantees
 //! Strict: an unknown field or a bad value is an error with file, line, column and a suggestion.
@@ -9,3 +10,19 @@
 pub mod duration;
 pub mod format;
 pub mod plan;
+
+pub mod error;
+mod places;
+pub mod parse;
+pub mod selector;
+pub mod predicate;
+pub mod manifest;
+mod placeholder;
+pub mod check;
+pub mod resolve;
+pub mod schema;
+
+pub use error::{Problem, ScenarioError};
+
+#[cfg(test)]
+mod tests;

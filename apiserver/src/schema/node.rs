@@ -44,8 +44,11 @@ pub struct Schema {
     pub embedded_resource: bool,
     /// `x-kubernetes-int-or-string`, or the built-in `IntOrString`.
     pub int_or_string: bool,
-    /// The raw node, for keywords that only validation reads (`pattern`, `enum`, `x-kubernetes-validations`, ...).
+    /// The keywords that only validation reads (`pattern`, `enum`, `x-kubernetes-validations`, ...), as written.
+    /// Children and descriptions are left out: they stand in the fields above, and copies per level would add up.
     pub raw: Arc<Value>,
+    /// Name of the definition that this node is the root of; empty for anonymous nodes.
+    pub definition: String,
 }
 
 impl Schema {
@@ -89,9 +92,24 @@ impl Schema {
             preserve_unknown: flag("x-kubernetes-preserve-unknown-fields"),
             embedded_resource: flag("x-kubernetes-embedded-resource"),
             int_or_string: flag("x-kubernetes-int-or-string") || text("format") == "int-or-string",
-            raw: Arc::new(node.clone()),
+            raw: Arc::new(own_keywords(node)),
+            definition: String::new(),
         }
     }
+
+    /// Reads one named schema of `components.schemas`.
+    #[must_use]
+    pub fn parse_named(name: &str, node: &Value) -> Self {
+        Self { definition: name.to_owned(), ..Self::parse(node) }
+    }
+}
+
+/// The node without its children and prose.
+fn own_keywords(node: &Value) -> Value {
+    const ELSEWHERE: [&str; 5] = ["properties", "items", "additionalProperties", "description", "default"];
+    let Some(map) = node.as_object() else { return Value::Null };
+    let kept = map.iter().filter(|(key, _)| !ELSEWHERE.contains(&key.as_str()));
+    Value::Object(kept.map(|(key, value)| (key.clone(), value.clone())).collect())
 }
 
 /// `$ref`, also in the form `allOf: [{$ref}]` that carries a default or a description beside it.

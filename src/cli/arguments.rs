@@ -1,0 +1,234 @@
+//! What the command line takes; the doc comments are what `--help` prints.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::seed::Seed;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    pass
+  1    fail: at least one finding
+  2    inconclusive: nothing can be said (a fault never fired, an unstable reference, ...)
+  3    environment: what the harness needs is missing or broke
+  4    nothing selected
+  64   a wrong argument or scenario file
+  130  interrupted
+
+Every option can be set by an environment variable too, shown beside it.";
+
+/// Proves that a Kubernetes operator converges: runs it on a throw-away cluster, applies a workload, disturbs it,
+/// and compares what is left with fault-free runs.
+#[derive(Debug, Parser)]
+#[command(name = "reconverge", version, after_help = EXIT_CODES, max_term_width = 100)]
+pub struct Arguments {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options of every command.
+#[derive(Debug, Clone, Args)]
+pub struct Global {
+    /// Colours on the terminal.
+    #[arg(long, global = true, value_enum, default_value_t = When::Auto, env = "RECONVERGE_COLOR")]
+    pub color: When,
+    /// How progress is shown on stderr.
+    #[arg(long, global = true, value_enum, default_value_t = Progress::Auto, env = "RECONVERGE_PROGRESS")]
+    pub progress: Progress,
+    /// More about what is being done (-v, -vv); RUST_LOG is honoured, too.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// Only the result, no progress.
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+}
+
+/// When to colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum When {
+    /// On a terminal, unless NO_COLOR is set; everywhere with CLICOLOR_FORCE.
+    Auto,
+    Always,
+    Never,
+}
+
+/// How to show progress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Progress {
+    /// A bar on a terminal, lines elsewhere.
+    Auto,
+    Bar,
+    Lines,
+    None,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run scenarios and judge the operator.
+    #[command(after_help = EXIT_CODES)]
+    Run(Run),
+    /// Run one finding again: the references and one perturbed run under one seed.
+    Replay(Replay),
+    /// List the scenarios that `run` would take, with their perturbations.
+    List(Paths),
+    /// Check scenario files without running them.
+    Lint(Paths),
+    /// Explain a perturbation, an oracle, a normalisation rule, or `defaults`.
+    Explain(Explain),
+    /// Print the JSON Schema of scenario files.
+    Schema,
+    /// Judge a finished run's directory again, without a cluster.
+    Analyze(Analyze),
+    /// Run the embedded API server alone, for kubectl and for curious people; ends with Ctrl-C.
+    Cluster(Cluster),
+    /// Print a completion script for a shell.
+    Completions(Completions),
+}
+
+/// Which scenarios.
+#[derive(Debug, Clone, Args)]
+pub struct Selection {
+    /// Scenario files, or directories that are searched for `scenario.yaml`.
+    #[arg(default_value = "scenarios")]
+    pub paths: Vec<PathBuf>,
+    /// Only scenarios whose name matches this regular expression.
+    #[arg(long, env = "RECONVERGE_FILTER")]
+    pub filter: Option<String>,
+    /// Leave out scenarios whose name matches this regular expression.
+    #[arg(long, env = "RECONVERGE_EXCLUDE")]
+    pub exclude: Option<String>,
+    /// Only scenarios with this label.
+    #[arg(long, value_name = "KEY=VALUE", env = "RECONVERGE_SELECTOR")]
+    pub selector: Option<String>,
+}
+
+/// `list` and `lint`.
+#[derive(Debug, Clone, Args)]
+pub struct Paths {
+    #[command(flatten)]
+    pub selection: Selection,
+    /// `json` for machines.
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    pub output: Format,
+}
+
+/// How a result is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    Text,
+    Json,
+}
+
+/// Options that `run` and `replay` share.
+#[derive(Debug, Clone, Args)]
+pub struct Running {
+    /// The kind of cluster, instead of the scenario's own.
+    #[arg(long, value_enum, env = "RECONVERGE_CLUSTER")]
+    pub cluster: Option<LaneArgument>,
+    /// Runs at a time; operators marked `exclusive` always run one at a time.
+    #[arg(long, default_value_t = 4, env = "RECONVERGE_PARALLEL")]
+    pub parallel: usize,
+    /// Where the run directory goes.
+    #[arg(long, default_value = "target/reconverge/runs", env = "RECONVERGE_RUNS")]
+    pub runs_dir: PathBuf,
+    /// Also write JUnit to this file; the run directory always holds one.
+    #[arg(long, env = "RECONVERGE_JUNIT")]
+    pub junit: Option<PathBuf>,
+    /// Let an inconclusive verdict exit with 0.
+    #[arg(long, env = "RECONVERGE_ALLOW_INCONCLUSIVE")]
+    pub allow_inconclusive: bool,
+    /// `json` prints verdict.json on stdout instead of the report.
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    pub output: Format,
+}
+
+/// The lanes by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LaneArgument {
+    Embedded,
+    Envtest,
+    K3s,
+    Kubeconfig,
+}
+
+/// `run`.
+#[derive(Debug, Clone, Args)]
+pub struct Run {
+    #[command(flatten)]
+    pub selection: Selection,
+    #[command(flatten)]
+    pub running: Running,
+    /// The seed; a seed fixes the plan, not how an external process interleaves.
+    #[arg(long, default_value_t = Seed(1), env = "RECONVERGE_SEED")]
+    pub seed: Seed,
+    /// Run every perturbation under this many seeds, counted up from --seed.
+    #[arg(long, default_value_t = 1, env = "RECONVERGE_REPEAT", value_parser = clap::value_parser!(u64).range(1..))]
+    pub repeat: u64,
+    /// Only these runs, by name (such as `conflict` or `crash-after-write-3`).
+    #[arg(long = "perturbation", value_name = "NAME")]
+    pub perturbations: Vec<String>,
+    /// Stop at the first failure.
+    #[arg(long, env = "RECONVERGE_FAIL_FAST")]
+    pub fail_fast: bool,
+    /// Print the plan: runs, seeds and faults; start nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// `replay`.
+#[derive(Debug, Clone, Args)]
+pub struct Replay {
+    /// The scenario's file or directory.
+    pub path: PathBuf,
+    /// The seed of the finding.
+    #[arg(long)]
+    pub seed: Seed,
+    /// The run of the finding, such as `conflict`, `crash-after-write-3` or `reference`.
+    #[arg(long)]
+    pub run: String,
+    #[command(flatten)]
+    pub running: Running,
+}
+
+/// `explain`.
+#[derive(Debug, Clone, Args)]
+pub struct Explain {
+    /// An id, such as `conflict`, `same-state`, `managed-fields` or `defaults`; without one, all of them are listed.
+    pub id: Option<String>,
+}
+
+/// `analyze`.
+#[derive(Debug, Clone, Args)]
+pub struct Analyze {
+    /// A run directory, such as `target/reconverge/runs/latest`, or one scenario's folder in it.
+    #[arg(default_value = "target/reconverge/runs/latest")]
+    pub directory: PathBuf,
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    pub output: Format,
+    /// Let an inconclusive verdict exit with 0.
+    #[arg(long, env = "RECONVERGE_ALLOW_INCONCLUSIVE")]
+    pub allow_inconclusive: bool,
+}
+
+/// `cluster`.
+#[derive(Debug, Clone, Args)]
+pub struct Cluster {
+    /// Write the kubeconfig to this file instead of printing it.
+    #[arg(long, env = "RECONVERGE_KUBECONFIG")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Port on 127.0.0.1; 0 takes a free one.
+    #[arg(long, default_value_t = 0)]
+    pub port: u16,
+    #[arg(long, default_value_t = Seed(1), env = "RECONVERGE_SEED")]
+    pub seed: Seed,
+}
+
+/// `completions`.
+#[derive(Debug, Clone, Args)]
+pub struct Completions {
+    pub shell: clap_complete::Shell,
+}

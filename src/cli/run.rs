@@ -1,0 +1,275 @@
+//! `run` and `replay`.
+
+use std::path::{Path, PathBuf};
+
+use super::{
+    arguments::{Format, Global, LaneArgument, Replay, Run, Running},
+    exit::Exit,
+    interrupt,
+    list::{self, Selected},
+    output, progress,
+};
+use crate::{
+    campaign::{self, campaign},
+    clock,
+    event::EventSink,
+    report,
+    run::RunError,
+    scenario::{format::Lane, resolve, resolve::Context},
+    seed::Seed,
+    verdict::{Outcome, ScenarioVerdict},
+};
+
+/// What one invocation shall do with every scenario.
+struct Job {
+    selected: Vec<Selected>,
+    seeds: Vec<Seed>,
+    only: Vec<String>,
+    fail_fast: bool,
+    running: Running,
+}
+
+/// `reconverge run`.
+pub async fn run(command: Run, global: &Global) -> Exit {
+    let selected = match list::select(&command.selection) {
+        Ok(selected) => selected,
+        Err(exit) => return exit,
+    };
+    let seeds = (0..command.repeat).map(|step| Seed(command.seed.0.wrapping_add(step))).collect();
+    let job = Job {
+        selected,
+        seeds,
+        only: command.perturbations,
+        fail_fast: command.fail_fast,
+        running: command.running,
+    };
+    if command.dry_run { dry_run(&job) } else { carry_out(job, global).await }
+}
+
+/// `reconverge replay`.
+pub async fn replay(command: Replay, global: &Global) -> Exit {
+    let selected = match list::load(&command.path) {
+        Ok(selected) => vec![selected],
+        Err(exit) => return exit,
+    };
+    // A finding in the fault-free runs needs no perturbed run: a name that no run has.
+    let only = vec![command.run];
+    let job = Job { selected, seeds: vec![command.seed], only, fail_fast: false, running: command.running };
+    carry_out(job, global).await
+}
+
+fn dry_run(job: &Job) -> Exit {
+    let mut text = String::new();
+    for Selected { loaded, .. } in &job.selected {
+        let spec = &loaded.scenario.spec;
+        text.push_str(&format!("{}: {} fault-free runs, then\n", loaded.scenario.metadata.name, spec.references));
+        for entry in resolve::perturbations(loaded) {
+            let detail = serde_json::to_value(&entry.perturbation).unwrap_or_default();
+            let detail = detail.get(entry.perturbation.id()).cloned().unwrap_or_default();
+            text.push_str(&format!("  {} x {} seeds {detail}\n", entry.name, job.seeds.len()));
+        }
+    }
+    output::result(&text);
+    Exit::Pass
+}
+
+async fn carry_out(job: Job, global: &Global) -> Exit {
+    let cancel = match interrupt::watch() {
+        Ok(cancel) => cancel,
+        Err(error) => {
+            output::error(&format!("could not watch for signals: {error}"));
+            return Exit::Environment;
+        }
+    };
+    let directory = match new_run_directory(&job.running.runs_dir) {
+        Ok(directory) => directory,
+        Err(error) => {
+            output::error(&format!("could not make a run directory in {}: {error}", job.running.runs_dir.display()));
+            return Exit::Environment;
+        }
+    };
+    if !global.quiet {
+        let seeds = job.seeds.len();
+        let first = job.seeds.first().copied().unwrap_or(Seed(1));
+        output::note(&format!("seed {first}{}; run directory {}", if seeds > 1 { format!(" and {} more", seeds - 1) } else { String::new() }, directory.display()));
+    }
+    let (events, receiver) = EventSink::channel();
+    let shown = progress::show(receiver, global);
+    let mut verdicts = Vec::new();
+    let mut exit = Exit::Pass;
+    for selected in &job.selected {
+        if cancel.is_cancelled() {
+            break;
+        }
+        match one_scenario(selected, &job, &directory, &events, &cancel).await {
+            Ok(verdict) => {
+                exit = exit.worst(Exit::of(verdict.outcome, job.running.allow_inconclusive));
+                let failed = verdict.outcome == Outcome::Fail;
+                verdicts.push(verdict);
+                if failed && job.fail_fast {
+                    break;
+                }
+            }
+            Err(RunError::Interrupted) => {}
+            Err(error) => {
+                exit = exit.worst(exit_of(&error));
+                output::error(&format!("{}: {}", selected.loaded.scenario.metadata.name, campaign::chain(&error)));
+            }
+        }
+    }
+    drop(events);
+    let _ = shown.await;
+    if let Err(error) = write_reports(&directory, &verdicts, &job.running) {
+        output::error(&campaign::chain(&error));
+        exit = exit.worst(Exit::Environment);
+    }
+    print(&verdicts, job.running.output);
+    if cancel.is_cancelled() { Exit::Interrupted } else { exit }
+}
+
+async fn one_scenario(
+    selected: &Selected,
+    job: &Job,
+    directory: &Path,
+    events: &EventSink,
+    cancel: &tokio_util::sync::CancellationToken,
+) -> Result<ScenarioVerdict, RunError> {
+    let folder = directory.join(&selected.loaded.scenario.metadata.name);
+    std::fs::create_dir_all(&folder).map_err(|source| RunError::Write { path: folder.clone(), source })?;
+    let lane = job.running.cluster.map(lane);
+    let here = |source| RunError::Write { path: PathBuf::from("the program's own directory"), source };
+    let program = program();
+    let flags = lane.map_or_else(String::new, |lane| format!(" --cluster {}", lane.as_str()));
+    let options = campaign::Options {
+        seeds: job.seeds.clone(),
+        only: job.only.clone(),
+        parallel: job.running.parallel,
+        directory: folder,
+        context: Context::of_this_program(lane).map_err(here)?,
+        replay: format!("{program} replay{flags}"),
+        replay_target: selected.path.display().to_string(),
+        fail_fast: job.fail_fast,
+        events: events.clone(),
+        cancel: cancel.clone(),
+    };
+    campaign(&selected.loaded, &options).await
+}
+
+
+fn lane(argument: LaneArgument) -> Lane {
+    match argument {
+        LaneArgument::Embedded => Lane::Embedded,
+        LaneArgument::Envtest => Lane::Envtest,
+        LaneArgument::K3s => Lane::K3s,
+        LaneArgument::Kubeconfig => Lane::Kubeconfig,
+    }
+}
+
+fn exit_of(error: &RunError) -> Exit {
+    match error {
+        RunError::Scenario(_) | RunError::Cluster(crate::cluster::ClusterError::LaneUnavailable(_)) => Exit::Usage,
+        RunError::Interrupted => Exit::Interrupted,
+        _ => Exit::Environment,
+    }
+}
+
+/// How this program can be called again from the present directory.
+fn program() -> String {
+    let Ok(path) = std::env::current_exe() else { return "reconverge".into() };
+    let here = std::env::current_dir().unwrap_or_default();
+    path.strip_prefix(&here).unwrap_or(&path).display().to_string()
+}
+
+/// A new directory named by the time, and `latest` pointing at it.
+fn new_run_directory(parent: &Path) -> std::io::Result<PathBuf> {
+    std::fs::create_dir_all(parent)?;
+    let stamp = clock::wall().strftime("%Y%m%dT%H%M%SZ").to_string();
+    let mut name = format!("{stamp}-{}", std::process::id());
+    let mut ordinal = 1;
+    while parent.join(&name).exists() {
+        ordinal += 1;
+        name = format!("{stamp}-{}-{ordinal}", std::process::id());
+    }
+    let directory = parent.join(&name);
+    std::fs::create_dir(&directory)?;
+    // Replaced by rename, so that a reader never finds it missing.
+    let link = parent.join(format!(".latest-{name}"));
+    std::os::unix::fs::symlink(&name, &link)?;
+    std::fs::rename(&link, parent.join("latest"))?;
+    Ok(directory)
+}
+
+fn write_reports(directory: &Path, verdicts: &[ScenarioVerdict], running: &Running) -> Result<(), RunError> {
+    for verdict in verdicts {
+        let path = directory.join(&verdict.scenario).join("verdict.json");
+        write(&path, json_of(&path, report::json::scenario(verdict))?.as_bytes())?;
+    }
+    let path = directory.join("verdict.json");
+    write(&path, json_of(&path, report::json::document(verdicts))?.as_bytes())?;
+    let about = report::junit::About {
+        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+        timestamp: Some(clock::wall().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
+        hostname: None,
+    };
+    let path = directory.join("report").join("junit_reconverge.xml");
+    let junit = report::junit::report(verdicts, &about)
+        .map_err(|error| RunError::Write { path: path.clone(), source: std::io::Error::other(error) })?;
+    write(&path, junit.as_bytes())?;
+    if let Some(path) = &running.junit {
+        write(path, junit.as_bytes())?;
+    }
+    write(&directory.join("report").join("report.txt"), text_of(verdicts, false).as_bytes())?;
+    for_github(verdicts)
+}
+
+/// Annotations and the step summary, where GitHub Actions runs us.
+fn for_github(verdicts: &[ScenarioVerdict]) -> Result<(), RunError> {
+    if std::env::var_os("GITHUB_ACTIONS").is_some() {
+        output::note(report::github::annotations(verdicts).trim_end());
+    }
+    match std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty()) {
+        None => Ok(()),
+        Some(path) => {
+            use std::io::Write as _;
+            let path = PathBuf::from(path);
+            let appended = std::fs::OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(&path)
+                .and_then(|mut file| file.write_all(report::github::summary(verdicts).as_bytes()));
+            appended.map_err(|source| RunError::Write { path, source })
+        }
+    }
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), RunError> {
+    let failed = |source| RunError::Write { path: path.to_owned(), source };
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder).map_err(failed)?;
+    }
+    std::fs::write(path, bytes).map_err(failed)
+}
+
+fn json_of(path: &Path, text: serde_json::Result<String>) -> Result<String, RunError> {
+    text.map_err(|error| RunError::Write { path: path.to_owned(), source: error.into() })
+}
+
+fn text_of(verdicts: &[ScenarioVerdict], colour: bool) -> String {
+    let mut text: String =
+        verdicts.iter().map(|verdict| format!("{}\n", report::terminal::scenario(verdict, colour))).collect();
+    if verdicts.len() > 1 {
+        text.push_str(&report::terminal::total(verdicts, colour));
+    }
+    text
+}
+
+/// Prints the result on stdout.
+pub fn print(verdicts: &[ScenarioVerdict], format: Format) {
+    match format {
+        Format::Text => output::result(&text_of(verdicts, output::stdout_colour())),
+        Format::Json => match report::json::document(verdicts) {
+            Ok(text) => output::result(&text),
+            Err(error) => output::error(&format!("could not write JSON: {error}")),
+        },
+    }
+}

@@ -1,0 +1,19 @@
+//! Every scenario as a named test, and the program as its users run it.
+//!
+//! What cannot run here is shown as ignored, with the reason before its name. `RECONVERGE_TIERS=registry` adds the
+//! scenarios that install real operators from package registries; `RECONVERGE_REQUIRE_ALL=1` makes a skip a failure.
+
+mod program;
+mod scenarios;
+
+#[path = "../operators/expected.rs"]
+mod expected;
+
+use libtest_mimic::Arguments;
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let mut trials = scenarios::trials();
+    trials.extend(program::trials());
+    libtest_mimic::run(&arguments, trials).exit();
+}

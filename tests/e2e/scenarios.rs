@@ -1,0 +1,92 @@
+//! Each folder under `scenarios/` is a test: run on its lane, its verdict compared with the expected one.
+
+use std::path::{Path, PathBuf};
+
+use libtest_mimic::{Failed, Trial};
+use reconverge::{
+    campaign::{self, Options},
+    event::EventSink,
+    report,
+    scenario::resolve::{self, Context, Loaded},
+    seed::Seed,
+    verdict::ScenarioVerdict,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::expected::{self, Expected};
+
+/// One trial for each scenario folder.
+pub fn trials() -> Vec<Trial> {
+    let all = resolve::discover(&[PathBuf::from("scenarios")]).expect("the folder of scenarios");
+    all.into_iter().map(trial).collect()
+}
+
+fn trial(path: PathBuf) -> Trial {
+    let name = format!("scenario::{}", name_of(&path));
+    let loaded = match resolve::load(&path) {
+        Ok(loaded) => loaded,
+        Err(error) => return Trial::test(name, move || Err(Failed::from(format!("{error}")))),
+    };
+    match reason_to_skip(&loaded) {
+        Some(reason) if required() => {
+            Trial::test(name, move || Err(Failed::from(format!("skipped where nothing may be: {reason}"))))
+        }
+        Some(reason) => Trial::test(name, || Ok(())).with_kind(format!("skipped: {reason}")).with_ignored_flag(true),
+        None => Trial::test(name, move || check(&loaded)),
+    }
+}
+
+/// The scenario's folder below `scenarios/`.
+fn name_of(path: &Path) -> String {
+    let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
+    folder.strip_prefix("scenarios").unwrap_or(folder).display().to_string()
+}
+
+fn required() -> bool {
+    std::env::var("RECONVERGE_REQUIRE_ALL").is_ok_and(|value| value == "1")
+}
+
+fn reason_to_skip(loaded: &Loaded) -> Option<String> {
+    let tier = loaded.scenario.metadata.labels.get("tier")?;
+    let wanted = std::env::var("RECONVERGE_TIERS").unwrap_or_default();
+    let has = wanted.split(',').any(|name| name == tier);
+    (!has).then(|| format!("set RECONVERGE_TIERS={tier} to install it from a package registry"))
+}
+
+fn check(loaded: &Loaded) -> Result<(), Failed> {
+    let name = &loaded.scenario.metadata.name;
+    let wanted = expected::of(name).ok_or_else(|| format!("tests/operators/expected.rs does not name {name}"))?;
+    let verdict = run(loaded)?;
+    compare(&verdict, wanted).map_err(|why| Failed::from(format!("{why}\n{}", report::terminal::scenario(&verdict, false))))
+}
+
+fn run(loaded: &Loaded) -> Result<ScenarioVerdict, Failed> {
+    let directory = tempfile::tempdir()?;
+    let options = Options {
+        seeds: vec![Seed(1)],
+        only: Vec::new(),
+        parallel: 4,
+        directory: directory.path().to_owned(),
+        context: Context::of_this_program(None)?,
+        replay: "reconverge replay".into(),
+        replay_target: loaded.scenario.metadata.name.clone(),
+        fail_fast: false,
+        events: EventSink::none(),
+        cancel: CancellationToken::new(),
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let done = runtime.block_on(campaign::campaign(loaded, &options));
+    done.map_err(|error| Failed::from(campaign::chain(&error)))
+}
+
+fn compare(verdict: &ScenarioVerdict, wanted: &Expected) -> Result<(), String> {
+    if verdict.outcome != wanted.outcome {
+        return Err(format!("the verdict is {}, expected {}", verdict.outcome.as_str(), wanted.outcome.as_str()));
+    }
+    let findings = verdict.cases.iter().flat_map(|case| &case.findings);
+    let found: Vec<&str> = findings.map(|finding| finding.oracle.as_str()).collect();
+    if let Some(surprise) = found.iter().find(|oracle| !wanted.oracles.contains(oracle)) {
+        return Err(format!("the oracle `{surprise}` has a finding; expected only {:?}", wanted.oracles));
+    }
+    Ok(())
+}

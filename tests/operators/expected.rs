@@ -1,0 +1,47 @@
+//! What each scenario of this repository must find: the harness is tested by operators whose bugs are known.
+
+use reconverge::verdict::Outcome;
+
+/// The verdict that a scenario must have.
+pub struct Expected {
+    /// `metadata.name` of the scenario.
+    pub scenario: &'static str,
+    pub outcome: Outcome,
+    /// The only oracles that may have findings; the bug is one, and each sees it from its side.
+    pub oracles: &'static [&'static str],
+}
+
+const fn fails(scenario: &'static str, oracles: &'static [&'static str]) -> Expected {
+    Expected { scenario, outcome: Outcome::Fail, oracles }
+}
+
+const fn passes(scenario: &'static str) -> Expected {
+    Expected { scenario, outcome: Outcome::Pass, oracles: &[] }
+}
+
+/// Where a run does not end in the state of the reference, these say so together.
+const ALL: &[Expected] = &[
+    passes("quickstart"),
+    fails("quickstart-broken", &["converges", "same-state", "recovers"]),
+    // Specimens, by the bug that they have.
+    fails("crash-leaves-half-state", &["converges", "same-state", "recovers"]),
+    fails("timestamp-in-child", &["idempotent", "converges"]),
+    fails("random-name-on-create", &["same-state", "idempotent"]),
+    fails("finalizer-never-removed", &["gone"]),
+    fails("status-written-every-pass", &["converges", "idempotent", "recovers"]),
+    fails("conflict-swallowed", &["converges", "same-state", "recovers"]),
+    fails("secret-rotated-at-start", &["idempotent"]),
+    fails("orphan-left", &["no-orphans"]),
+    fails("deaf-after-error", &["converges", "same-state", "recovers", "gone", "no-orphans"]),
+    fails("stale-generation", &["converges"]),
+    fails("child-unwatched", &["converges"]),
+    fails("missing-grant", &["no-errors", "gone", "no-orphans"]),
+    // Published operators.
+    fails("dask-kubernetes", &["converges", "same-state", "recovers"]),
+    passes("prometheus-operator"),
+];
+
+/// What is expected of a scenario, by its name.
+pub fn of(scenario: &str) -> Option<&'static Expected> {
+    ALL.iter().find(|expected| expected.scenario == scenario)
+}
