@@ -167,7 +167,7 @@ fn lane(argument: LaneArgument) -> Lane {
 
 fn exit_of(error: &RunError) -> Exit {
     match error {
-        RunError::Scenario(_) | RunError::Cluster(crate::cluster::ClusterError::LaneUnavailable(_)) => Exit::Usage,
+        RunError::Scenario(_) | RunError::Predicate(_) | RunError::Cluster(crate::cluster::ClusterError::LaneUnavailable(_)) => Exit::Usage,
         RunError::Interrupted => Exit::Interrupted,
         _ => Exit::Environment,
     }

@@ -129,8 +129,7 @@ fn drawn(nature: Nature, token: &str) -> bool {
     let length = token.chars().count();
     nature == Nature::Observed
         // Numbers of any length, and numbers with a unit (`12ms`): counters and durations.
-        && ((digits > 0 && digits + 2 >= length)
-            || (length >= 5 && digits > 0)
+        && ((digits > 0 && (length >= 5 || digits + 2 >= length))
             || (length >= 5 && token.chars().all(|c| SUFFIX_ALPHABET.contains(c))))
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::finding::Cause;
 use crate::{
     diff::{Delta, Learned, Mask, compare, learn},
-    event::{Actor, MarkName, Phase, Request},
+    event::{Actor, Change, ChangeKind, MarkName, Phase, Request, Verb},
     history::History,
     normalise::{Canonical, Comparison, Ruleset, canonicalise, rules::is_bookkeeping},
     object::ObjectKey,
@@ -174,6 +174,23 @@ impl<'a> Case<'a> {
         all[all.len().saturating_sub(SHOWN)..].to_vec()
     }
 
+    /// Whether the operator made this change. The observer does not know the operator's field manager, but a version
+    /// belongs to one write only.
+    #[must_use]
+    pub fn is_by_operator(&self, change: &Change) -> bool {
+        let version = &change.resource_version;
+        change.actor == Actor::Operator
+            || self.history().writes().any(|request| {
+                (!version.is_empty() && request.answer.resource_version == *version)
+                    // The answer to a create may have been lost on its way.
+                    || (change.kind == ChangeKind::Added
+                        && request.target.verb == Verb::Create
+                        && request.committed != Some(false)
+                        && request.answer.status < 300
+                        && concerns(request, &change.key))
+            })
+    }
+
     /// The object that a request is about, as the observer knows it.
     #[must_use]
     pub fn object_of(&self, request: &Request) -> Option<ObjectKey> {
@@ -222,5 +239,5 @@ fn only_bookkeeping(request: &Request) -> bool {
         }),
         "status" => value.as_object().is_some_and(|status| status.keys().all(|field| field == "kopf")),
         _ => false,
-    }) && request.target.verb == crate::event::Verb::Patch
+    }) && request.target.verb == Verb::Patch
 }

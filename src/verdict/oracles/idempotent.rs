@@ -1,10 +1,13 @@
 //! `idempotent`: with nothing left to do, nothing is done.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+};
 
 use crate::{
     diff::{Delta, Mask, compare, render},
-    event::{ChangeKind, MarkName, Request},
+    event::{Actor, Change, ChangeKind, MarkName, Phase, Request},
     normalise::{Comparison, canonicalise},
     object::ObjectKey,
     observe::record::SnapshotLabel,
@@ -47,6 +50,12 @@ impl Oracle for Idempotent {
                 Judgement::NotApplicable("the run did not converge".into())
             };
         }
+        if let Some((key, path)) = undone_probe(case) {
+            let why = format!(
+                "the harness's re-apply at rest undid its own probe ({key} {path}), so writes after it prove nothing"
+            );
+            return Judgement::Unknown(why);
+        }
         let delta = strict_delta(case);
         let (changing, idle): (Vec<&Request>, Vec<&Request>) =
             case.writes_at_rest().into_iter().partition(|request| changes_something(request));
@@ -66,6 +75,17 @@ impl Oracle for Idempotent {
     }
 }
 
+/// A field that the harness itself changed at rest after its probe had edited an input: then there was work to do.
+fn undone_probe(case: &Case<'_>) -> Option<(ObjectKey, String)> {
+    case.history().mark(MarkName::ProbeApplied)?;
+    let at_rest = |change: &&Change| change.phase == Phase::Rest && change.actor == Actor::Tester;
+    let keys: BTreeSet<&ObjectKey> = case.history().changes.iter().filter(at_rest).map(|change| &change.key).collect();
+    keys.into_iter().find_map(|key| {
+        let by_harness = changes_at_rest(case, key, |change| at_rest(&change));
+        Some((key.clone(), by_harness.first()?.changed.first()?.path.clone()))
+    })
+}
+
 /// Whether the write was taken by the server and may have changed something.
 fn changes_something(request: &Request) -> bool {
     match request.committed {
@@ -79,6 +99,8 @@ fn strict_delta(case: &Case<'_>) -> Delta {
     let mut delta = case.strict_delta(SnapshotLabel::Final, SnapshotLabel::Rested).unwrap_or_default();
     // A perturbation of an operator at rest must change nothing either.
     if case.phases_at_rest().len() > 1
+        // The probe comes between the two and does change something.
+        && case.history().mark(MarkName::ProbeApplied).is_none()
         && let Some(earlier) = case.strict_delta(SnapshotLabel::Settled, SnapshotLabel::Final)
     {
         delta.missing.extend(earlier.missing);
@@ -93,7 +115,7 @@ fn wrote(oracle: &str, case: &Case<'_>, writes: &[&Request], delta: &Delta) -> F
     let most = groups.iter().max_by_key(|(_, requests)| requests.len());
     let (target, requests) = most.map(|(target, requests)| (target.as_str(), requests.as_slice())).unwrap_or_default();
     let about = requests.first().and_then(|request| case.object_of(request));
-    let steps = about.as_ref().map(|key| changes_at_rest(case, key)).unwrap_or_default();
+    let steps = about.as_ref().map(|key| changes_at_rest(case, key, |_| true)).unwrap_or_default();
     let field = steps.first().and_then(|step| step.changed.first()).map(|change| format!(", changing {}", change.path));
     let times = match writes.len() {
         1 => "once".to_owned(),
@@ -176,13 +198,13 @@ fn list(groups: &Groups<'_>) -> String {
 }
 
 /// What each change of an object at rest changed.
-fn changes_at_rest(case: &Case<'_>, key: &ObjectKey) -> Vec<Delta> {
+fn changes_at_rest(case: &Case<'_>, key: &ObjectKey, counts: impl Fn(&Change) -> bool) -> Vec<Delta> {
     let phases = case.phases_at_rest();
     let seen: Vec<_> = case.history().changes.iter().filter(|change| change.key == *key).collect();
     let state =
         |object: &serde_json::Value| canonicalise(std::slice::from_ref(object), Comparison::WithinRun, case.rules);
     seen.windows(2)
-        .filter(|pair| phases.contains(&pair[1].phase) && pair[1].kind == ChangeKind::Modified)
+        .filter(|pair| phases.contains(&pair[1].phase) && pair[1].kind == ChangeKind::Modified && counts(pair[1]))
         .map(|pair| compare(&state(&pair[0].object), &state(&pair[1].object), &Mask::default()))
         .filter(|delta| !delta.is_empty())
         .collect()
@@ -194,10 +216,10 @@ mod tests {
 
     use super::*;
     use crate::{
-        event::{Actor, Phase, Verb},
+        event::{Mark, Verb},
         verdict::{
             Outcome, judge_references,
-            sample::{Sample, change, child},
+            sample::{Sample, change, child, demo},
         },
     };
 
@@ -224,6 +246,24 @@ mod tests {
         );
         assert!(found[0].detail.contains("@@ data.stamp @@\n+\"2\""), "{}", found[0].detail);
         assert_eq!((found.len(), found[0].evidence.as_slice()), (1, [3, 4].as_slice()));
+    }
+
+    #[test]
+    fn an_undone_probe_proves_nothing() {
+        let mut edited = demo("Running");
+        edited["spec"] = json!({"size": 4});
+        let mut back = edited.clone();
+        back["spec"]["size"] = json!(3);
+        let run = Sample::reference().write(Verb::Update, "configmaps", 3_100, Phase::Rest).change(|run| {
+            run.history.marks.push(Mark { at_ms: 2_000, name: MarkName::ProbeApplied, detail: String::new() });
+            run.history.changes.extend([
+                change(ChangeKind::Modified, edited, 2_001, Phase::Probe, Actor::Tester),
+                change(ChangeKind::Modified, back, 3_001, Phase::Rest, Actor::Tester),
+            ]);
+        });
+        let verdict = judge_references(&[run.build()]).remove(0);
+        assert_eq!(verdict.outcome, Outcome::Inconclusive, "{:?}", verdict.findings);
+        assert!(verdict.reasons[0].contains("(Demo default/x spec.size)"), "{:?}", verdict.reasons);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use crate::{
-    event::{Actor, ChangeKind, Phase},
+    event::{ChangeKind, Phase},
     object::{ObjectKey, metadata, owner_references},
     observe::record::SnapshotLabel,
     verdict::{Case, Classification, Finding, Judgement, Oracle},
@@ -64,7 +64,7 @@ fn created_by_operator<'a>(case: &Case<'a>) -> BTreeSet<&'a ObjectKey> {
         .changes
         .iter()
         .filter(|change| {
-            change.kind == ChangeKind::Added && change.actor == Actor::Operator && change.phase != Phase::Install
+            change.kind == ChangeKind::Added && change.phase != Phase::Install && case.is_by_operator(change)
         })
         .map(|change| &change.key)
         .collect()
@@ -91,6 +91,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::event::{Actor, Verb};
     use crate::verdict::{
         judge_references,
         sample::{Sample, change, child},
@@ -116,6 +117,10 @@ mod tests {
             ]
         );
         assert_eq!(sentences(by(Actor::Tester, Phase::Workload)), [""; 0]);
+        // The observer knows the operator only by the versions that its writes were answered with.
+        let unknown = || by(Actor::Foreign("demo".into()), Phase::Workload);
+        assert_eq!(sentences(unknown()), [""; 0]);
+        assert_eq!(sentences(unknown().write(Verb::Create, "configmaps", 120, Phase::Workload)).len(), 1);
         assert_eq!(sentences(by(Actor::Operator, Phase::Install)), [""; 0]);
         let installed = by(Actor::Operator, Phase::Workload).object(SnapshotLabel::Installed, lone.clone());
         assert_eq!(sentences(installed), [""; 0]);
