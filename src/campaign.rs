@@ -15,7 +15,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     event::{Event, EventSink, Phase},
-    faults::{self, Gate, Rule},
+    faults::{
+        self, Gate, Rule,
+        crash_point::{CrashPoint, Side},
+    },
     history::{Entry, History},
     observe::record::{OperatorExit, RunRecord, Snapshot},
     operator::process,
@@ -26,10 +29,10 @@ use crate::{
         resolve::{self, Context, Loaded},
     },
     seed::Seed,
-    verdict::{self, CaseVerdict, Outcome, References, ScenarioVerdict},
+    verdict::{self, CaseVerdict, Outcome, Reference, ScenarioVerdict},
 };
 
-/// The name of the case that judges the fault-free runs themselves.
+/// The name of fault-free runs, followed by their ordinal.
 pub const REFERENCE: &str = "reference";
 
 /// What a campaign is asked for.
@@ -69,16 +72,22 @@ pub async fn campaign(loaded: &Loaded, options: &Options) -> Result<ScenarioVerd
     let slots = Arc::new(Semaphore::new(if reference_plan.operator.exclusive { 1 } else { options.parallel.max(1) }));
 
     let references = run_references(&reference_plan, options, &slots).await?;
-    let references = References::new(references);
-    let mut cases = vec![announce(options, with_replay(verdict::judge_references(&references), first, options))];
-    let sound = cases[0].outcome == Outcome::Pass;
-    if sound && !options.cancel.is_cancelled() {
-        let planned = plan_runs(loaded, options, &entries, &references)?;
+    let reference = verdict::learn_reference(&references);
+    let judged = verdict::judge_references(&references);
+    let judged: Vec<CaseVerdict> = judged.into_iter().map(|case| announce(options, with_replay(case, options))).collect();
+    let sound = judged.iter().all(|case| case.outcome == Outcome::Pass);
+    let mut cases = Vec::new();
+    // Against a reference that is itself wrong, every perturbed run would be noise.
+    if let Some(history) = references.first().map(|run| &run.history)
+        && sound
+        && !options.cancel.is_cancelled()
+    {
+        let planned = plan_runs(loaded, options, &entries, history)?;
         options.events.send(Event::RunsAdded { runs: planned.len() });
-        cases.extend(run_perturbed(planned, options, &slots, &references).await);
+        cases = run_perturbed(planned, options, &slots, &reference).await;
     }
     options.events.send(Event::ScenarioFinished { scenario: name });
-    Ok(ScenarioVerdict::new(&references, cases, options.cancel.is_cancelled()))
+    Ok(verdict::scenario_verdict(&references, &reference, judged, cases))
 }
 
 async fn build(plan: &Plan, options: &Options) -> Result<(), RunError> {
@@ -114,9 +123,8 @@ fn plan_runs(
     loaded: &Loaded,
     options: &Options,
     entries: &[PlannedPerturbation],
-    references: &References,
+    history: &History,
 ) -> Result<Vec<Planned>, RunError> {
-    let history = &references.first().history;
     let writes = crash_points(history);
     let mut planned = Vec::new();
     for seed in &options.seeds {
@@ -141,10 +149,12 @@ fn crash_points(history: &History) -> u64 {
 fn rules_of(entry: &PlannedPerturbation, seed: Seed, reference: &History) -> (Vec<Arc<dyn Rule>>, Option<Gate>) {
     if let Perturbation::CrashAfterWrite(crash) = &entry.perturbation {
         let gate = Gate::default();
-        let point = faults::crash_point::CrashPoint::new(crash.write.unwrap_or(1), crash.before, gate.clone());
+        let side = if crash.before { Side::BeforeCommit } else { Side::AfterCommit };
+        let point = CrashPoint::new(crash.write.unwrap_or(1), side, gate.clone());
         return (vec![Arc::new(point)], Some(gate));
     }
-    let population = faults::population(&entry.perturbation, reference);
+    let workload = reference.requests.iter().filter(|request| request.phase == Phase::Workload);
+    let population = faults::population(&entry.perturbation, workload);
     (faults::rule_for(&entry.perturbation, seed, &entry.name, population).into_iter().collect(), None)
 }
 
@@ -152,7 +162,7 @@ async fn run_perturbed(
     planned: Vec<Planned>,
     options: &Options,
     slots: &Semaphore,
-    references: &References,
+    reference: &Reference,
 ) -> Vec<CaseVerdict> {
     let stop = CancellationToken::new();
     let runs = planned.into_iter().map(|planned| {
@@ -162,7 +172,7 @@ async fn run_perturbed(
             if options.cancel.is_cancelled() || stop.is_cancelled() {
                 return None;
             }
-            let case = one_case(planned, options, references).await;
+            let case = one_case(planned, options, reference).await;
             if options.fail_fast && case.outcome == Outcome::Fail {
                 stop.cancel();
             }
@@ -172,18 +182,17 @@ async fn run_perturbed(
     futures::future::join_all(runs).await.into_iter().flatten().collect()
 }
 
-async fn one_case(planned: Planned, options: &Options, references: &References) -> CaseVerdict {
+async fn one_case(planned: Planned, options: &Options, reference: &Reference) -> CaseVerdict {
     let Planned { name, plan, rules, crash } = planned;
-    let seed = plan.seed;
     let case = match carry_out(&name, plan.clone(), rules, crash, options).await {
-        Ok(record) => verdict::judge(references, &record),
-        Err(error) => CaseVerdict::not_run(&name, &plan, &chain(&error)),
+        Ok(record) => verdict::judge_against(Some(reference), &record),
+        Err(error) => CaseVerdict::not_run(&name, &plan, chain(&error)),
     };
     if options.seeds.len() > 1 && case.outcome == Outcome::Pass {
         // Thousands of passing runs say nothing that the verdict does not; a failed removal only costs space.
         let _ = std::fs::remove_dir_all(options.directory.join(&name));
     }
-    with_replay(case, seed, options)
+    with_replay(case, options)
 }
 
 async fn carry_out(
@@ -212,9 +221,9 @@ async fn carry_out(
     Ok(record)
 }
 
-fn with_replay(mut case: CaseVerdict, seed: Seed, options: &Options) -> CaseVerdict {
-    let run = case.name.split('@').next().unwrap_or(&case.name).to_owned();
-    case.replay = format!("{} --seed {seed} --run {run} {}", options.replay, options.replay_target);
+fn with_replay(mut case: CaseVerdict, options: &Options) -> CaseVerdict {
+    let run = if case.perturbation.is_some() { case.name.as_str() } else { REFERENCE };
+    case.replay = Some(format!("{} --seed {} --run {run} {}", options.replay, case.seed, options.replay_target));
     case
 }
 
@@ -222,8 +231,8 @@ fn announce(options: &Options, case: CaseVerdict) -> CaseVerdict {
     options.events.send(Event::RunJudged {
         run: case.name.clone(),
         outcome: case.outcome.as_str().to_owned(),
-        why: case.headline(),
-        duration_ms: case.metrics.duration_ms,
+        why: case.headline().to_owned(),
+        duration_ms: case.duration_ms,
     });
     case
 }
@@ -299,10 +308,7 @@ pub fn analyze(directory: &Path) -> Result<ScenarioVerdict, ReadError> {
     if references.is_empty() {
         return Err(ReadError::NoReference(directory.to_owned()));
     }
-    let references = References::new(references);
-    let mut cases = vec![verdict::judge_references(&references)];
-    cases.extend(perturbed.iter().map(|record| verdict::judge(&references, record)));
-    Ok(ScenarioVerdict::new(&references, cases, false))
+    Ok(verdict::judge_scenario(&references, &perturbed))
 }
 
 fn folders(directory: &Path) -> Result<Vec<PathBuf>, ReadError> {

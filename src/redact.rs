@@ -149,11 +149,7 @@ fn redact_operation(operation: &mut Value) {
 /// Every text within `value`, however deep.
 fn redact_strings(value: &mut Value) {
     match value {
-        Value::String(text) => {
-            if next_token(text).is_some() {
-                *text = redact_text(text);
-            }
-        }
+        Value::String(text) if next_token(text).is_some() => *text = redact_text(text),
         Value::Array(items) => items.iter_mut().for_each(redact_strings),
         Value::Object(map) => map.values_mut().for_each(redact_strings),
         _ => {}

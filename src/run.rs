@@ -53,7 +53,7 @@ pub enum RunError {
     Observe(#[from] ObserveError),
     #[error("the fault proxy failed")]
     Proxy(#[from] ProxyError),
-    #[error("an expectation of the scenario is not usable")]
+    #[error("the scenario cannot be used")]
     Scenario(#[from] crate::scenario::ScenarioError),
     #[error("could not write {path}")]
     Write {
@@ -61,6 +61,8 @@ pub enum RunError {
         #[source]
         source: std::io::Error,
     },
+    #[error("an expectation of the scenario is not usable")]
+    Predicate(#[from] crate::scenario::predicate::PredicateError),
     #[error("interrupted")]
     Interrupted,
 }

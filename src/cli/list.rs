@@ -10,7 +10,14 @@ use super::{
     exit::Exit,
     output,
 };
-use crate::scenario::resolve::{self, Loaded};
+use crate::{
+    normalise::RULES,
+    scenario::{
+        check::KnownIds,
+        resolve::{self, Loaded},
+    },
+    verdict::ORACLES,
+};
 
 /// A scenario that was selected, and the path under which it was found.
 pub struct Selected {
@@ -100,6 +107,9 @@ pub fn select(selection: &Selection) -> Result<Vec<Selected>, Exit> {
 /// The exit that the program shall end with.
 pub fn load(path: &Path) -> Result<Selected, Exit> {
     let loaded = resolve::load(path).map_err(refuse)?;
+    let oracles: Vec<&str> = ORACLES.iter().map(|oracle| oracle.id()).collect();
+    let rules: Vec<&str> = RULES.iter().map(|rule| rule.id).collect();
+    loaded.check_ids(&KnownIds { oracles: &oracles, rules: &rules }).map_err(refuse)?;
     Ok(Selected { loaded, path: path.to_owned() })
 }
 

@@ -2,8 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
-
 use super::{
     arguments::{Format, Global, LaneArgument, Replay, Run, Running},
     exit::Exit,
@@ -169,7 +167,7 @@ fn lane(argument: LaneArgument) -> Lane {
 
 fn exit_of(error: &RunError) -> Exit {
     match error {
-        RunError::Scenario(_) | RunError::Cluster(crate::cluster::ClusterError::LaneUnavailable(_)) => Exit::Usage,
+        RunError::Scenario(_) | RunError::Predicate(_) | RunError::Cluster(crate::cluster::ClusterError::LaneUnavailable(_)) => Exit::Usage,
         RunError::Interrupted => Exit::Interrupted,
         _ => Exit::Environment,
     }
@@ -202,31 +200,76 @@ fn new_run_directory(parent: &Path) -> std::io::Result<PathBuf> {
 }
 
 fn write_reports(directory: &Path, verdicts: &[ScenarioVerdict], running: &Running) -> Result<(), RunError> {
-    let write = |path: &Path, bytes: &[u8]| {
-        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder).map_err(|source| RunError::Write { path: folder.to_owned(), source })?;
-        }
-        std::fs::write(path, bytes).map_err(|source| RunError::Write { path: path.to_owned(), source })
-    };
     for verdict in verdicts {
         let path = directory.join(&verdict.scenario).join("verdict.json");
-        write(&path, report::json::render(std::slice::from_ref(verdict)).as_bytes())?;
+        write(&path, json_of(&path, report::json::scenario(verdict))?.as_bytes())?;
     }
-    write(&directory.join("verdict.json"), report::json::render(verdicts).as_bytes())?;
-    let junit = report::junit::render(verdicts);
-    write(&directory.join("report").join("junit_reconverge.xml"), junit.as_bytes())?;
-    write(&directory.join("report").join("report.txt"), report::terminal::render(verdicts, false).as_bytes())?;
+    let path = directory.join("verdict.json");
+    write(&path, json_of(&path, report::json::document(verdicts))?.as_bytes())?;
+    let about = report::junit::About {
+        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+        timestamp: Some(clock::wall().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
+        hostname: None,
+    };
+    let path = directory.join("report").join("junit_reconverge.xml");
+    let junit = report::junit::report(verdicts, &about)
+        .map_err(|error| RunError::Write { path: path.clone(), source: std::io::Error::other(error) })?;
+    write(&path, junit.as_bytes())?;
     if let Some(path) = &running.junit {
         write(path, junit.as_bytes())?;
     }
-    Ok(())
+    write(&directory.join("report").join("report.txt"), text_of(verdicts, false).as_bytes())?;
+    for_github(verdicts)
+}
+
+/// Annotations and the step summary, where GitHub Actions runs us.
+fn for_github(verdicts: &[ScenarioVerdict]) -> Result<(), RunError> {
+    if std::env::var_os("GITHUB_ACTIONS").is_some() {
+        output::note(report::github::annotations(verdicts).trim_end());
+    }
+    match std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty()) {
+        None => Ok(()),
+        Some(path) => {
+            use std::io::Write as _;
+            let path = PathBuf::from(path);
+            let appended = std::fs::OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(&path)
+                .and_then(|mut file| file.write_all(report::github::summary(verdicts).as_bytes()));
+            appended.map_err(|source| RunError::Write { path, source })
+        }
+    }
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), RunError> {
+    let failed = |source| RunError::Write { path: path.to_owned(), source };
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder).map_err(failed)?;
+    }
+    std::fs::write(path, bytes).map_err(failed)
+}
+
+fn json_of(path: &Path, text: serde_json::Result<String>) -> Result<String, RunError> {
+    text.map_err(|error| RunError::Write { path: path.to_owned(), source: error.into() })
+}
+
+fn text_of(verdicts: &[ScenarioVerdict], colour: bool) -> String {
+    let mut text: String =
+        verdicts.iter().map(|verdict| format!("{}\n", report::terminal::scenario(verdict, colour))).collect();
+    if verdicts.len() > 1 {
+        text.push_str(&report::terminal::total(verdicts, colour));
+    }
+    text
 }
 
 /// Prints the result on stdout.
 pub fn print(verdicts: &[ScenarioVerdict], format: Format) {
     match format {
-        Format::Text => output::result(&report::terminal::render(verdicts, output::stdout_colour())),
-        Format::Json if verdicts.is_empty() => output::result(&json!([]).to_string()),
-        Format::Json => output::result(&report::json::render(verdicts)),
+        Format::Text => output::result(&text_of(verdicts, output::stdout_colour())),
+        Format::Json => match report::json::document(verdicts) {
+            Ok(text) => output::result(&text),
+            Err(error) => output::error(&format!("could not write JSON: {error}")),
+        },
     }
 }

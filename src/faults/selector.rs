@@ -5,7 +5,7 @@
 //! lease renewal kills many operators and would turn every delay into a crash. Matching looks at the request only.
 
 use crate::{
-    event::{self, Target, Verb},
+    event::{self, Target},
     scenario::format::Selector,
 };
 
@@ -43,7 +43,7 @@ fn any(allowed: &[String], value: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::faults::fixture::target;
+    use crate::{event::Verb, faults::fixture::target};
 
     fn selector(edit: impl FnOnce(&mut Selector)) -> Selector {
         let mut selector = Selector::default();

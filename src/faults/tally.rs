@@ -45,7 +45,7 @@ impl Tally {
     /// Counts a request that concerns the fault; when it fires, `words` say what is done to it.
     pub fn fires(&self, seen: &Seen, words: impl FnOnce() -> String) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if !state.counter.next() {
+        if !state.counter.count() {
             return false;
         }
         if state.hits.len() < MAX_HITS {

@@ -69,7 +69,7 @@ impl Counter {
     }
 
     /// Counts one more matching request and says whether the fault fires on it.
-    pub fn next(&mut self) -> bool {
+    pub fn count(&mut self) -> bool {
         self.matched += 1;
         let due = match (&self.trigger.when, &mut self.chance) {
             (When::Nth(n), _) => self.matched == *n,
@@ -106,7 +106,7 @@ mod tests {
 
     fn firings(trigger: &Trigger, seed: u64, population: u64, requests: usize) -> Vec<usize> {
         let mut counter = Counter::new(resolve(trigger, Seed(seed), "conflict", population));
-        (1..=requests).filter(|_| counter.next()).collect()
+        (1..=requests).filter(|_| counter.count()).collect()
     }
 
     #[test]

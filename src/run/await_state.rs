@@ -11,7 +11,6 @@ use crate::{
     scenario::{
         format::ObjectRef,
         predicate::{Held, Predicate},
-        selector,
     },
 };
 
@@ -75,7 +74,7 @@ impl Stage<'_> {
         *reached == Reached::Yes
     }
 
-    /// The objects that a reference means, as the observer last saw them.
+    /// The objects of a reference's kind and namespace, as the observer last saw them; the predicate picks among them.
     pub(super) fn look_up(&self, target: &ObjectRef) -> Vec<serde_json::Value> {
         let group = target.api_version.split_once('/').map_or("", |(group, _)| group);
         let namespace = target.namespace.as_deref().unwrap_or(&self.plan().namespace);
@@ -84,7 +83,6 @@ impl Stage<'_> {
                 && key.group == group
                 && (key.namespace.is_empty() || key.namespace == namespace)
                 && target.name.as_ref().is_none_or(|name| *name == metadata(object, "name"))
-                && target.selector.as_ref().is_none_or(|text| selector::matches(text, object))
         })
     }
 

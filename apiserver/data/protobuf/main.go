@@ -58,13 +58,14 @@ func registered() ([]kind, *runtime.Scheme) {
 	shared := map[string]bool{}
 	for _, name := range []string{
 		"APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "CreateOptions", "DeleteOptions", "GetOptions",
-		"ListOptions", "PatchOptions", "Status", "UpdateOptions", "WatchEvent",
+		"ListOptions", "PatchOptions", "Status", "UpdateOptions",
 	} {
 		shared[name] = true
 	}
 	var kinds []kind
 	for gvk := range scheme.AllKnownTypes() {
-		if gvk.Version == runtime.APIVersionInternal {
+		// A watch event is written bare, and only by servers.
+		if gvk.Version == runtime.APIVersionInternal || gvk.Kind == "WatchEvent" {
 			continue
 		}
 		if shared[gvk.Kind] && (gvk.Group != "" || gvk.Version != "v1") {

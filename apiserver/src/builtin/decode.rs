@@ -142,8 +142,9 @@ fn bytes(text: &str) -> Option<String> {
     let compact: String = text.chars().filter(|c| !matches!(c, '\n' | '\r')).collect();
     let at = match STANDARD.decode(&compact) {
         Ok(_) => return None,
-        Err(DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _)) => at,
-        Err(_) => compact.len() / 4 * 4,
+        Err(DecodeError::InvalidByte(at, _)) => at,
+        // Everything else is about the last group of four.
+        Err(_) => compact.len().saturating_sub(1) / 4 * 4,
     };
     Some(format!("illegal base64 data at input byte {at}"))
 }

@@ -55,9 +55,61 @@ pub fn prepare_create(gvk: &Gvk, object: &mut Value) {
         ("", "PersistentVolumeClaim" | "PersistentVolume") => {
             map.insert("status".into(), json!({"phase": "Pending"}));
         }
+        ("apps", "DaemonSet") => {
+            if template_generation(object) < 1 {
+                set_template_generation(object, 1);
+            }
+        }
+        ("batch", "Job") => select_own_pods(object),
         _ => {}
     }
     normalise_wire(gvk, object, ty);
+}
+
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+fn template_generation(object: &Value) -> i64 {
+    let text = object["metadata"]["annotations"][TEMPLATE_GENERATION].as_str();
+    text.and_then(|t| t.parse().ok()).unwrap_or_default()
+}
+
+fn set_template_generation(object: &mut Value, generation: i64) {
+    if let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut)
+        && let Some(annotations) = meta.entry("annotations").or_insert_with(|| json!({})).as_object_mut()
+    {
+        annotations.insert(TEMPLATE_GENERATION.into(), generation.to_string().into());
+    }
+}
+
+/// A job without a selector of its own selects its pods by its uid, which must have been assigned by now.
+fn select_own_pods(job: &mut Value) {
+    let (name, uid) = (job["metadata"]["name"].clone(), job["metadata"]["uid"].clone());
+    if job["spec"]["manualSelector"] == true || !uid.is_string() {
+        return;
+    }
+    let object = |value: &mut Value| {
+        if !value.is_object() {
+            *value = json!({});
+        }
+    };
+    let Some(spec) = job.get_mut("spec") else { return };
+    object(&mut spec["template"]["metadata"]["labels"]);
+    let labels = &mut spec["template"]["metadata"]["labels"];
+    for (key, value) in [
+        ("job-name", &name),
+        ("batch.kubernetes.io/job-name", &name),
+        ("controller-uid", &uid),
+        ("batch.kubernetes.io/controller-uid", &uid),
+    ] {
+        if labels.get(key).is_none() {
+            labels[key] = value.clone();
+        }
+    }
+    object(&mut spec["selector"]["matchLabels"]);
+    let selector = &mut spec["selector"]["matchLabels"];
+    if selector.get("batch.kubernetes.io/controller-uid").is_none() {
+        selector["batch.kubernetes.io/controller-uid"] = uid;
+    }
 }
 
 fn add_kubernetes_finalizer(spec: &mut Map<String, Value>) {
@@ -126,6 +178,10 @@ fn main_update(gvk: &Gvk, new: &mut Value, old: &Value) {
     match (gvk.group.as_str(), gvk.kind.as_str()) {
         ("", "Namespace") => keep(new, old, "spec"),
         ("", "Service") => keep_allocated(&mut new["spec"], &old["spec"]),
+        ("apps", "DaemonSet") => {
+            let changed = new["spec"]["template"] != old["spec"]["template"];
+            set_template_generation(new, template_generation(old) + i64::from(changed));
+        }
         _ => {}
     }
 }

@@ -8,7 +8,7 @@
 //! Types come from the captured OpenAPI, and what Go writes or leaves out from a generated table, never from memory. Functions are pure.
 //!
 //! # Deliberately not done
-//! Allocation (cluster IPs, node ports, job selectors), admission plug-ins and rules that need other objects. Pods with resources at
+//! Allocation (cluster IPs, node ports), admission plug-ins and rules that need other objects. Pods with resources at
 //! pod level give a cause with reason `EmbeddedUnsupported`. Validation covers the common rules of workloads, services, configuration, storage and
 //! access control; rarer ones are absent, so an invalid object may pass.
 

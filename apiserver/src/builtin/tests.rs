@@ -134,6 +134,31 @@ fn creation_resets_the_status() {
 }
 
 #[test]
+fn a_job_selects_its_own_pods() {
+    let (gvk, job) = stored(json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a", "uid": "u"},
+        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}}));
+    assert_eq!(job["spec"]["selector"], json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}}));
+    assert_eq!(job["spec"]["template"]["metadata"]["labels"]["job-name"], "a");
+    assert_eq!(lines(&validate_object(&gvk, &job, None)), [""; 0]);
+}
+
+#[test]
+fn a_daemon_set_counts_its_templates() {
+    let mut given = deployment();
+    given["kind"] = "DaemonSet".into();
+    let (gvk, old) = stored(given);
+    let count = |object: &Value| object["metadata"]["annotations"]["deprecated.daemonset.template.generation"].clone();
+    assert_eq!(count(&old), "1");
+    let mut new = old.clone();
+    new["metadata"]["annotations"] = json!({});
+    prepare_update(&gvk, "", &mut new, &old);
+    assert_eq!(count(&new), "1");
+    new["spec"]["template"]["spec"]["containers"][0]["image"] = "j".into();
+    prepare_update(&gvk, "", &mut new, &old);
+    assert_eq!(count(&new), "2");
+}
+
+#[test]
 fn updates_keep_what_belongs_elsewhere() {
     let (gvk, mut old) = stored(deployment());
     old["status"] = json!({"replicas": 2});

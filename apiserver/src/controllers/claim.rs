@@ -42,7 +42,8 @@ pub(super) fn claim(
     for child in candidates {
         let fits = selector::matches(wanted, &child) && eligible(&child);
         if is_controlled_by(&child, owner.uid()) {
-            if fits || is_terminating(owner.object) {
+            // Without a selector (a Job whose server makes none) the reference alone decides.
+            if fits || wanted.is_none() || is_terminating(owner.object) {
                 mine.push(child);
             } else if !is_terminating(&child) {
                 release(client, gvr, &child, owner.uid())?;

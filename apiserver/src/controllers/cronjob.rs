@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 
 use self::schedule::Schedule;
 use super::{
-    Change, Client, Controller, Key, Outcome, kinds, condition,
+    Change, Client, Controller, Key, Outcome, condition, kinds,
     object::{
-        controller_key, controller_ref, delete, flag, get, is_controlled_by, is_terminating, key, list, name, namespace,
-        opt_int, status_of, text, time, uid, write_status,
+        controller_key, controller_ref, delete, flag, get, is_controlled_by, is_terminating, key, list, name,
+        namespace, opt_int, status_of, text, time, uid, write_status,
     },
 };
 use crate::{clock::rfc3339_seconds, status::ApiError};
@@ -94,12 +94,7 @@ fn is_done(job: &Value) -> bool {
     job.get("status").is_some_and(|s| condition::is_true(s, "Complete") || condition::is_true(s, "Failed"))
 }
 
-fn start(
-    client: &dyn Client,
-    cron: &Value,
-    mine: &mut Vec<Value>,
-    due: Timestamp,
-) -> Result<Option<Value>, ApiError> {
+fn start(client: &dyn Client, cron: &Value, mine: &mut Vec<Value>, due: Timestamp) -> Result<Option<Value>, ApiError> {
     let gvr = kinds::jobs();
     let running: Vec<&Value> = mine.iter().filter(|j| !is_done(j)).collect();
     match text(cron, "/spec/concurrencyPolicy") {

@@ -91,7 +91,7 @@ impl Controller for DaemonSetController {
             .iter()
             .filter(|r| placed.iter().any(|p| label(p, REVISION_LABEL) == label(r, "controller.kubernetes.io/hash")))
             .chain([&update])
-            .map(|r| name(r))
+            .map(name)
             .collect();
         revision::truncate(client, &history, &live, opt_int(&set, "/spec/revisionHistoryLimit").unwrap_or(10))?;
         Ok(Outcome { requeue_after: recheck })
@@ -121,6 +121,7 @@ fn place(
     for pod in mine {
         match by_node.get_mut(node_of(&pod)) {
             Some(slot) => slot.push(pod),
+            None if is_terminating(&pod) => {}
             None => delete(client, &gvr, &pod, None)?,
         }
     }
@@ -128,7 +129,7 @@ fn place(
     for (node, mut pods) in by_node {
         // The oldest pod stays; one that ended is replaced once it is gone.
         pods.sort_by_key(|p| (text(p, "/metadata/creationTimestamp").to_owned(), name(p).to_owned()));
-        let ended: Vec<bool> = pods.iter().map(|p| pods::is_finished(p)).collect();
+        let ended: Vec<bool> = pods.iter().map(pods::is_finished).collect();
         let mut kept = 0;
         for (pod, ended) in pods.iter().zip(ended) {
             if !is_terminating(pod) && (ended || kept > 0) {
@@ -176,8 +177,7 @@ fn roll(
 fn build(owner: Owner<'_>, node: &str, hash: &str) -> Value {
     let set = owner.object;
     let empty = json!({});
-    let mut pod =
-        template::pod(set.pointer("/spec/template").unwrap_or(&empty), namespace(set), owner.reference());
+    let mut pod = template::pod(set.pointer("/spec/template").unwrap_or(&empty), namespace(set), owner.reference());
     pod["metadata"]["generateName"] = json!(template::prefix(set));
     template::add_labels(&mut pod, &[(REVISION_LABEL, hash)]);
     if let Some(number) = super::object::annotation(set, GENERATION_ANNOTATION) {

@@ -13,18 +13,14 @@
 //! No parallel workers and no leader election. Dropping the future of [`Driver::run`] between two steps loses the
 //! queue only; a new driver rebuilds it from the cluster's state.
 
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use tokio::sync::{mpsc::UnboundedReceiver, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{Change, Client, Controller, Key};
-use crate::clock::SharedClock;
+use crate::{clock::SharedClock, status::ApiError};
 
 /// Makes the client of one controller, from its user and its field manager.
 pub type ClientFactory = Box<dyn Fn(&str, &str) -> Arc<dyn Client> + Send + Sync>;
@@ -230,6 +226,10 @@ impl Driver {
                     self.queue.add(item, after(now, delay));
                 }
             }
+            Err(error) if is_namespace_ending(&error) => {
+                // Nothing can be made there any more, and trying again would only keep the cluster from its rest.
+                self.queue.failures.remove(&item);
+            }
             Err(error) => {
                 let delay = self.queue.failed(&item, error.reason == "Conflict");
                 tracing::debug!(
@@ -333,13 +333,19 @@ pub fn initial_changes(client: &dyn Client) -> Vec<Change> {
     let mut changes = Vec::new();
     for resource in client.resources() {
         match client.list(&resource.gvr, None) {
-            Ok(items) => changes.extend(
-                items.into_iter().map(|object| Change { gvr: resource.gvr.clone(), object, deleted: false }),
-            ),
+            Ok(items) => changes.extend(items.into_iter().map(|object| Change {
+                gvr: resource.gvr.clone(),
+                object,
+                deleted: false,
+            })),
             Err(error) => tracing::warn!(resource = %resource.gvr, %error, "cannot list at the start"),
         }
     }
     changes
+}
+
+fn is_namespace_ending(error: &ApiError) -> bool {
+    error.code == 403 && error.details.causes.iter().any(|c| c.reason == "NamespaceTerminating")
 }
 
 fn after(now: Timestamp, delay: Duration) -> Timestamp {

@@ -125,7 +125,8 @@ pub(super) fn ports(service: &Value, pod: &Value) -> Vec<Value> {
 fn named_port(pod: &Value, wanted: &str, protocol: &str) -> Option<i64> {
     let containers = list(pod, "/spec/containers").iter().chain(list(pod, "/spec/initContainers"));
     let mut ports = containers.flat_map(|c| list(c, "/ports"));
-    let fits = |p: &&Value| text(p, "/name") == wanted && matches!(text(p, "/protocol"), "" | "TCP") == (protocol == "TCP");
+    let fits =
+        |p: &&Value| text(p, "/name") == wanted && matches!(text(p, "/protocol"), "" | "TCP") == (protocol == "TCP");
     ports.find(fits).and_then(|p| p["containerPort"].as_i64())
 }
 
@@ -140,9 +141,12 @@ pub(super) fn hostname<'a>(service: &Value, pod: &'a Value) -> Option<&'a str> {
     (!own.is_empty() && text(pod, "/spec/subdomain") == name(service)).then_some(own)
 }
 
+/// Ports, ready addresses, addresses that are not ready.
+type Subset = (Vec<Value>, Vec<Value>, Vec<Value>);
+
 fn subsets(service: &Value, all: &[Value]) -> Vec<Value> {
     // Keyed by the ports' text: ordered, and equal for equal ports.
-    let mut groups: BTreeMap<String, (Vec<Value>, Vec<Value>, Vec<Value>)> = BTreeMap::new();
+    let mut groups: BTreeMap<String, Subset> = BTreeMap::new();
     for pod in all.iter().filter(|p| !is_terminating(p) || publishes_all(service)) {
         let ports = ports(service, pod);
         if ports.is_empty() && !is_headless(service) {
@@ -162,7 +166,7 @@ fn subsets(service: &Value, all: &[Value]) -> Vec<Value> {
             group.2.push(address);
         }
     }
-    let subset = |(ports, ready, not_ready): (Vec<Value>, Vec<Value>, Vec<Value>)| {
+    let subset = |(ports, ready, not_ready): Subset| {
         let mut subset = json!({});
         for (field, values) in [("addresses", ready), ("notReadyAddresses", not_ready), ("ports", ports)] {
             if !values.is_empty() {

@@ -93,8 +93,7 @@ fn cluster_key(name: &str) -> Key {
 fn empty(client: &dyn Client, namespace: &str) -> Result<Remains, ApiError> {
     let mut remains = Remains::default();
     let resources: Vec<ResourceInfo> = client.resources().into_iter().filter(|r| r.namespaced).collect();
-    let (pods, others): (Vec<_>, Vec<_>) =
-        resources.into_iter().partition(|r| kinds::is(&r.gvr, &kinds::pods()));
+    let (pods, others): (Vec<_>, Vec<_>) = resources.into_iter().partition(|r| kinds::is(&r.gvr, &kinds::pods()));
     for resource in &pods {
         clear(client, resource, namespace, &mut remains);
     }
@@ -140,12 +139,26 @@ fn report(status: &mut Value, remains: &Remains, client: &dyn Client) {
         remains.finalizers.iter().map(|(f, n)| format!("{f} in {n} resource instances")).collect();
     let remaining = format!("Some resources are remaining: {}", remains.counts.join(", "));
     let finalizing = format!("Some content in the namespace has finalizers remaining: {}", finalizers.join(", "));
-    let failed = format!("Failed to delete all resource types, {} remaining: {}", remains.failures.len(), remains.failures.join(", "));
+    let failed = format!(
+        "Failed to delete all resource types, {} remaining: {}",
+        remains.failures.len(),
+        remains.failures.join(", ")
+    );
     let rows = [
         ("NamespaceDeletionDiscoveryFailure", false, "ResourcesDiscovered", "All resources successfully discovered"),
-        ("NamespaceDeletionGroupVersionParsingFailure", false, "ParsedGroupVersions", "All legacy kube types successfully parsed"),
+        (
+            "NamespaceDeletionGroupVersionParsingFailure",
+            false,
+            "ParsedGroupVersions",
+            "All legacy kube types successfully parsed",
+        ),
         if remains.failures.is_empty() {
-            ("NamespaceDeletionContentFailure", false, "ContentDeleted", "All content successfully deleted, may be waiting on finalization")
+            (
+                "NamespaceDeletionContentFailure",
+                false,
+                "ContentDeleted",
+                "All content successfully deleted, may be waiting on finalization",
+            )
         } else {
             ("NamespaceDeletionContentFailure", true, "ContentDeletionFailed", failed.as_str())
         },
@@ -155,7 +168,12 @@ fn report(status: &mut Value, remains: &Remains, client: &dyn Client) {
             ("NamespaceContentRemaining", true, "SomeResourcesRemain", remaining.as_str())
         },
         if finalizers.is_empty() {
-            ("NamespaceFinalizersRemaining", false, "ContentHasNoFinalizers", "All content-preserving finalizers finished")
+            (
+                "NamespaceFinalizersRemaining",
+                false,
+                "ContentHasNoFinalizers",
+                "All content-preserving finalizers finished",
+            )
         } else {
             ("NamespaceFinalizersRemaining", true, "SomeFinalizersRemain", finalizing.as_str())
         },

@@ -132,12 +132,7 @@ pub(super) fn get(client: &dyn Client, gvr: &Gvr, key: &Key) -> Result<Option<Va
 }
 
 /// Writes `status` unless the object has it already; tells whether it wrote.
-pub(super) fn write_status(
-    client: &dyn Client,
-    gvr: &Gvr,
-    object: &Value,
-    status: Value,
-) -> Result<bool, ApiError> {
+pub(super) fn write_status(client: &dyn Client, gvr: &Gvr, object: &Value, status: Value) -> Result<bool, ApiError> {
     let same = match object.get("status") {
         Some(old) => *old == status,
         None => status.as_object().is_some_and(Map::is_empty),

@@ -1,23 +1,27 @@
 //! Reports in a PodDisruptionBudget's status how many pods may be disrupted now.
 //!
-//! Evictions are decided by the API server from this status. `disruptedPods` is not tracked here: an eviction deletes
-//! its pod at once, and the next step counts it.
+//! Evictions are decided by the API server from this status; it notes each in `disruptedPods`. Such a pod does not count
+//! as healthy, and its note goes when the pod is on its way out, or after two minutes.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
-use serde_json::{Value, json};
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
 
 use super::{
     Change, Client, Controller, Key, Outcome,
     condition::{self, Condition, Times},
     kinds,
     object::{
-        controller_of, generation, get, group_of, is_terminating, key, namespace, opt_int, put_count, scaled, status_of, text,
-        uid, write_status,
+        controller_of, generation, get, group_of, is_terminating, key, map, name, namespace, opt_int, put_count,
+        scaled, status_of, text, uid, write_status,
     },
     pods, selector,
 };
 use crate::{resource::Gvr, status::ApiError};
+
+/// An eviction whose pod is still there after this time has failed.
+const NOTE_LIFE: Duration = Duration::from_mins(2);
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -48,11 +52,20 @@ impl Controller for DisruptionController {
         let Some(budget) = get(client, &gvr, key)? else { return Ok(Outcome::default()) };
         let mut all = client.list(&kinds::pods(), Some(&key.namespace))?;
         all.retain(|p| selector::matches(budget.pointer("/spec/selector"), p) && !pods::is_finished(p));
-        let healthy = all.iter().filter(|p| pods::is_ready(p) && !is_terminating(p)).count();
+        let (noted, recheck) = disrupted(&budget, &all, client.now());
+        let up = |p: &&Value| pods::is_ready(p) && !is_terminating(p) && !noted.contains_key(name(p));
+        let healthy = all.iter().filter(up).count();
         let healthy = i64::try_from(healthy).unwrap_or(0);
         let (expected, desired) = expectation(client, &budget, &all)?;
         let allowed = if expected > 0 { (healthy - desired).max(0) } else { 0 };
         let mut status = status_of(&budget);
+        if noted.is_empty() {
+            if let Some(fields) = status.as_object_mut() {
+                fields.remove("disruptedPods");
+            }
+        } else {
+            status["disruptedPods"] = Value::Object(noted);
+        }
         status["currentHealthy"] = json!(healthy);
         status["desiredHealthy"] = json!(desired);
         status["disruptionsAllowed"] = json!(allowed);
@@ -69,8 +82,24 @@ impl Controller for DisruptionController {
             }
         }
         write_status(client, &gvr, &budget, status)?;
-        Ok(Outcome::default())
+        Ok(Outcome { requeue_after: recheck })
     }
+}
+
+/// The notes of evictions whose pod has not begun to go, and when the first of them lapses.
+fn disrupted(budget: &Value, all: &[Value], now: Timestamp) -> (Map<String, Value>, Option<Duration>) {
+    let mut kept = Map::new();
+    let mut recheck: Option<Duration> = None;
+    for (pod, at) in map(budget, "/status/disruptedPods").into_iter().flatten() {
+        let stays = all.iter().any(|p| name(p) == pod && !is_terminating(p));
+        let since = at.as_str().and_then(|t| t.parse::<Timestamp>().ok());
+        let waited = since.and_then(|s| Duration::try_from(now.duration_since(s)).ok()).unwrap_or_default();
+        if let Some(left) = NOTE_LIFE.checked_sub(waited).filter(|left| stays && !left.is_zero()) {
+            recheck = Some(recheck.map_or(left, |r| r.min(left)));
+            kept.insert(pod.clone(), at.clone());
+        }
+    }
+    (kept, recheck)
 }
 
 /// How many pods there should be, and how many have to be healthy.

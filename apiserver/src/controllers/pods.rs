@@ -40,7 +40,8 @@ pub(super) fn availability(pod: &Value, min_ready_seconds: i64, now: Timestamp) 
     if !is_ready(pod) {
         return Availability::NotReady;
     }
-    let since = pod.get("status").and_then(|s| condition::find(s, "Ready")).and_then(|c| time(c, "/lastTransitionTime"));
+    let since =
+        pod.get("status").and_then(|s| condition::find(s, "Ready")).and_then(|c| time(c, "/lastTransitionTime"));
     match (min_ready_seconds, since) {
         (..=0, _) => Availability::Available,
         (_, None) => Availability::NotReady,

@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use super::{
     Change, Client, Controller, Key, Outcome, kinds,
     object::{
-        annotation, delete, get, has_finalizer, is_terminating, key, list, name, namespace, remove_finalizer, status_of,
-        text, uid, write_status,
+        annotation, delete, get, has_finalizer, is_terminating, key, list, name, namespace, remove_finalizer,
+        status_of, text, uid, write_status,
     },
     pods,
 };
@@ -197,7 +197,8 @@ fn find_or_provision(client: &dyn Client, claim: &Value) -> Result<Option<Value>
 fn fits(volume: &Value, claim: &Value) -> bool {
     let modes = list(volume, "/spec/accessModes");
     let modes_fit = list(claim, "/spec/accessModes").iter().all(|m| modes.contains(m));
-    let labels_fit = claim["spec"]["selector"].is_null() || super::selector::matches(claim.pointer("/spec/selector"), volume);
+    let labels_fit =
+        claim["spec"]["selector"].is_null() || super::selector::matches(claim.pointer("/spec/selector"), volume);
     let bytes = |v: Option<&Value>| v.and_then(Value::as_str).and_then(bytes).unwrap_or(0.0);
     modes_fit && labels_fit && bytes(volume.pointer("/spec/capacity/storage")) >= bytes(requested(claim))
 }

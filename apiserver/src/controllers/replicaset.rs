@@ -92,7 +92,7 @@ fn manage(client: &dyn Client, owner: Owner<'_>, mine: &mut Vec<Value>) -> Resul
         }
     } else if mine.len() > wanted {
         let surplus = (mine.len() - wanted).min(BURST);
-        mine.sort_by_cached_key(|pod| rank(pod));
+        mine.sort_by_cached_key(rank);
         for pod in mine.drain(..surplus) {
             delete(client, &kinds::pods(), &pod, None)?;
         }
@@ -133,8 +133,7 @@ fn status(client: &dyn Client, set: &Value, mine: &[Value], failure: Option<&Api
     match failure {
         Some(error) => {
             let reason = if counts.total < replicas(set) { "FailedCreate" } else { "FailedDelete" };
-            let condition =
-                Condition { kind: "ReplicaFailure", status: "True", reason, message: &error.message };
+            let condition = Condition { kind: "ReplicaFailure", status: "True", reason, message: &error.message };
             condition::set(&mut status, &condition, Times::TransitionOnly, now);
         }
         None => condition::remove(&mut status, "ReplicaFailure"),

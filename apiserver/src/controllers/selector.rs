@@ -13,9 +13,7 @@ pub(super) fn matches(selector: Option<&Value>, object: &Value) -> bool {
 
 /// Whether the selector names nothing, which a workload must not use.
 pub(super) fn is_empty(selector: Option<&Value>) -> bool {
-    selector.is_none_or(|s| {
-        map(s, "/matchLabels").is_none_or(Map::is_empty) && list(s, "/matchExpressions").is_empty()
-    })
+    selector.is_none_or(|s| map(s, "/matchLabels").is_none_or(Map::is_empty) && list(s, "/matchExpressions").is_empty())
 }
 
 /// Whether the object has all these labels (the form of a Service's selector).

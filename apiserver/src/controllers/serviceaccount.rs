@@ -22,7 +22,9 @@ impl Controller for ServiceAccountController {
     fn keys(&self, change: &Change, _client: &dyn Client) -> Vec<Key> {
         let namespace = if kinds::is(&change.gvr, &kinds::namespaces()) && !change.deleted {
             name(&change.object)
-        } else if kinds::is(&change.gvr, &kinds::service_accounts()) && change.deleted && name(&change.object) == "default"
+        } else if kinds::is(&change.gvr, &kinds::service_accounts())
+            && change.deleted
+            && name(&change.object) == "default"
         {
             namespace(&change.object)
         } else {

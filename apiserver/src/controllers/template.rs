@@ -32,11 +32,8 @@ pub(super) fn hash(template: &Value, collisions: Option<i64>) -> String {
         digest.update(count.to_le_bytes());
     }
     let bytes = digest.finalize();
-    let letters: String = bytes
-        .iter()
-        .take(10)
-        .map(|b| char::from(HASH_ALPHABET[usize::from(*b) % HASH_ALPHABET.len()]))
-        .collect();
+    let letters: String =
+        bytes.iter().take(10).map(|b| char::from(HASH_ALPHABET[usize::from(*b) % HASH_ALPHABET.len()])).collect();
     letters
 }
 
@@ -52,7 +49,7 @@ fn strip(template: &Value) -> Value {
     }
     if let Some(metadata) = bare.pointer_mut("/metadata").and_then(Value::as_object_mut) {
         // Older servers write a null creationTimestamp into templates; it means nothing.
-        metadata.retain(|k, v| !v.is_null() && !(k == "labels" && v.as_object().is_some_and(serde_json::Map::is_empty)));
+        metadata.retain(|k, v| !(v.is_null() || k == "labels" && v.as_object().is_some_and(serde_json::Map::is_empty)));
     }
     bare
 }

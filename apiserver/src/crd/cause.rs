@@ -46,6 +46,11 @@ pub(crate) fn invalid(field: impl Into<String>, value: &Value, detail: &str) -> 
     Cause::new("FieldValueInvalid", field, format!("Invalid value: {}: {detail}", shown(value)))
 }
 
+/// With a value that is printed otherwise than as sorted JSON.
+pub(crate) fn invalid_as(field: impl Into<String>, shown: &str, detail: &str) -> Cause {
+    Cause::new("FieldValueInvalid", field, format!("Invalid value: {shown}: {detail}"))
+}
+
 pub(crate) fn type_invalid(field: &str, found: &str, detail: &str) -> Cause {
     Cause::new("FieldValueTypeInvalid", field, format!("Invalid value: \"{found}\": {detail}"))
 }

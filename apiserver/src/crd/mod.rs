@@ -27,7 +27,7 @@ mod embedded;
 mod validate;
 mod compile;
 mod structural;
-mod names;
+pub(crate) mod names;
 mod definition;
 mod accept;
 

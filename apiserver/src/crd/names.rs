@@ -23,7 +23,8 @@ pub(crate) fn dns1123_label(text: &str) -> Vec<String> {
         wrong.push(too_long(63));
     }
     if !is_label(text) {
-        wrong.push(DNS1123_LABEL.to_owned());
+        let dotted = text.len() <= 253 && text.split('.').all(is_label);
+        wrong.push(if dotted { "must not contain dots".to_owned() } else { DNS1123_LABEL.to_owned() });
     }
     wrong
 }

@@ -62,9 +62,25 @@ pub(super) fn check(new: &Value, old: Option<&Value>, ty: TypeRef, path: &str, o
 }
 
 fn run_all(rules: &[Value], new: &Value, old: Option<&Value>, ty: TypeRef, path: &str, out: &mut Vec<Cause>) {
-    let base = Context::default().with_all();
-    let this = to_cel(new, ty, &base);
-    let before = old.map(|o| to_cel(o, ty, &base));
+    BASE.with(|base| run_each(rules, new, old, ty, path, base, out));
+}
+
+thread_local! {
+    /// Registering the functions costs more than most rules; a context cannot cross threads.
+    static BASE: Context<'static> = Context::default().with_all();
+}
+
+fn run_each(
+    rules: &[Value],
+    new: &Value,
+    old: Option<&Value>,
+    ty: TypeRef,
+    path: &str,
+    base: &Context,
+    out: &mut Vec<Cause>,
+) {
+    let this = typed(new, Some(ty), base);
+    let before = old.map(|o| typed(o, Some(ty), base));
     let unchanged = old.is_some_and(|o| correlate::same(new, o, ty));
     for rule in rules {
         let optional = rule.get("optionalOldSelf") == Some(&Value::Bool(true));
@@ -137,10 +153,6 @@ fn by_reason(reason: Option<&str>, at: String, kind: &str, message: &str) -> Cau
 /// Rules print the type of the node in place of its value.
 fn shown_type(schema: &Schema) -> &str {
     &schema.kind
-}
-
-fn to_cel(value: &Value, ty: TypeRef, base: &Context) -> Cel {
-    typed(value, Some(ty), base)
 }
 
 fn typed(value: &Value, ty: Option<TypeRef>, base: &Context) -> Cel {

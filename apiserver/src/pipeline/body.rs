@@ -5,9 +5,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use crate::status::ApiError;
-
-use super::rules;
+use crate::{protobuf, status::ApiError};
 
 /// A decoded body.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,9 +28,7 @@ pub fn decode(content_type: &str, body: &[u8]) -> Result<Decoded, ApiError> {
     match media_type(content_type) {
         "" | "application/json" => json(body),
         "application/yaml" => yaml(body),
-        "application/vnd.kubernetes.protobuf" => {
-            Ok(Decoded { value: rules::decode_protobuf(body)?, duplicates: Vec::new() })
-        }
+        "application/vnd.kubernetes.protobuf" => Ok(Decoded { value: protobuf::decode(body)?, duplicates: Vec::new() }),
         other => Err(ApiError::unsupported_media_type(format!(
             "the body of the request was in an unknown format - accepted media types include: application/json, \
              application/yaml, application/vnd.kubernetes.protobuf (got {other})"

@@ -143,7 +143,7 @@ pub(crate) fn refuse(kind: &ResourceType, object: &Value, causes: Vec<Cause>) ->
     if causes.is_empty() {
         return Ok(());
     }
-    if let Some(beyond) = causes.iter().find(|c| c.reason == "EmbeddedUnsupported") {
+    if let Some(beyond) = causes.iter().find(|c| c.reason == crate::crd::UNSUPPORTED) {
         return Err(ApiError::unsupported(&format!("{}: {}", beyond.field, beyond.message)));
     }
     Err(ApiError::invalid(&kind.kind.group, &kind.kind.kind, meta::name(object), causes))

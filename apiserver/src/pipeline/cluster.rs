@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use jiff::Timestamp;
@@ -10,7 +11,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 
 use crate::{
-    auth::Identity,
+    auth::{Identity, TokenAuthority},
     clock::SharedClock,
     controllers::{Change, Client, ResourceInfo},
     discovery::{self, ResourceType},
@@ -23,7 +24,6 @@ use crate::{
 use super::{
     client::{InProcessClient, identity_of},
     customs,
-    rules::Tokens,
 };
 
 /// What a fork copies.
@@ -74,7 +74,7 @@ impl State {
 pub struct Cluster {
     pub(crate) clock: SharedClock,
     pub(crate) entropy: Entropy,
-    pub(crate) tokens: Tokens,
+    pub(crate) tokens: TokenAuthority,
     state: Mutex<State>,
     revision: watch::Sender<u64>,
     feed: Mutex<Vec<mpsc::UnboundedSender<Change>>>,
@@ -84,11 +84,11 @@ impl Cluster {
     /// An empty cluster: not even namespaces.
     #[must_use]
     pub(crate) fn new(clock: SharedClock, entropy: Entropy) -> Self {
-        let tokens = Tokens::new(&entropy);
+        let tokens = TokenAuthority::new(&entropy);
         Self::with(clock, entropy, tokens, State::default())
     }
 
-    fn with(clock: SharedClock, entropy: Entropy, tokens: Tokens, state: State) -> Self {
+    fn with(clock: SharedClock, entropy: Entropy, tokens: TokenAuthority, state: State) -> Self {
         let (revision, _) = watch::channel(state.store.revision());
         Self { clock, entropy, tokens, state: Mutex::new(state), revision, feed: Mutex::default() }
     }
@@ -147,7 +147,7 @@ impl Cluster {
     /// The bearer token of the tester.
     #[must_use]
     pub fn admin_token(&self) -> String {
-        self.tokens.admin().to_owned()
+        self.tokens.admin_token().to_owned()
     }
 
     /// A token of an existing ServiceAccount, valid for a day.
@@ -155,11 +155,11 @@ impl Cluster {
     /// # Errors
     /// When there is no such ServiceAccount.
     pub fn account_token(&self, namespace: &str, account: &str) -> Result<String, ApiError> {
-        const DAY: i64 = 86_400;
+        const DAY: Duration = Duration::from_secs(86_400);
         self.transact(|tx| {
             let found = tx.lookup("serviceaccounts", &format!("{namespace}/{account}"));
             let found = found.ok_or_else(|| ApiError::not_found(&Gvr::new("", "v1", "serviceaccounts"), account))?;
-            Ok(tx.issue_token(namespace, account, super::meta::text(&found, "uid"), DAY))
+            Ok(self.tokens.issue(namespace, account, super::meta::text(&found, "uid"), tx.now, DAY))
         })
     }
 
@@ -213,11 +213,6 @@ impl Tx<'_> {
     /// A built-in object by its resource, for admission.
     pub fn lookup(&self, table: &str, key: &str) -> Option<Arc<Value>> {
         self.state.store.get(table, key)
-    }
-
-    /// A bearer token of a ServiceAccount.
-    pub fn issue_token(&self, namespace: &str, account: &str, uid: &str, seconds: i64) -> String {
-        self.cluster.tokens.issue(namespace, account, uid, self.now, seconds, &self.cluster.entropy)
     }
 
     /// Commits an object in its storage form.

@@ -6,11 +6,12 @@ use serde_json::Value;
 
 use crate::{
     clock::rfc3339_seconds,
+    crd,
     status::{ApiError, Cause},
 };
 
 use super::{
-    admission,
+    access, admission,
     call::Call,
     checks::{self, Source},
     cluster::Tx,
@@ -54,28 +55,29 @@ pub(crate) fn insert(
     if tx.state.store.get(&kind.table, &key).is_some() {
         return Err(exists(call, &object));
     }
-    stamp(tx, &kind, &mut object);
     rules::default_values(&kind, &mut object);
-    rules::prepare_create(&kind, &mut object);
     if kind.table == customs::TABLE {
-        rules::prepare_crd(&mut object);
+        crd::prepare_crd(&mut object);
     }
+    // Only what the client sent is his: what follows belongs to nobody.
+    match managed {
+        Some(managed) => meta::set(&mut object, "managedFields", managed),
+        None => rules::track(None, &mut object, call, tx.now),
+    }
+    stamp(tx, &kind, &mut object);
+    rules::prepare_create(&kind, &mut object);
     admission::on_create(tx, call, &mut object)?;
     let mut causes: Vec<Cause> = checks::name(&kind, &object).into_iter().collect();
     causes.extend(rules::validate(&kind, &object, None));
     if kind.table == customs::TABLE {
-        causes.extend(rules::validate_crd(&object, None));
+        causes.extend(crd::validate_crd(&object, None));
     }
     checks::refuse(&kind, &object, causes)?;
-    rules::check_escalation(tx.state, call, &object, None)?;
+    access::check_escalation(tx.state, call, &object, None)?;
     admission::webhooks::check(tx, call, "CREATE", &object)?;
     if kind.table == customs::TABLE {
-        rules::accept_crd_status(&mut object, tx.now);
+        crd::accept_crd_status(&mut object, tx.now);
         customs::check(&object)?;
-    }
-    match managed {
-        Some(managed) => meta::set(&mut object, "managedFields", managed),
-        None => rules::track(None, &mut object, call, tx.now),
     }
     let stored = convert::to_storage(&kind, object);
     if call.dry_run {

@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use crate::{
     auth::Identity,
-    discovery::{ResourceType, Subresource, builtin},
+    crd,
+    discovery::{CustomType, ResourceType, ScalePaths, Subresource, builtin},
     resource::{Gvk, Gvr},
     status::ApiError,
     store::{Event, EventKind},
@@ -15,7 +16,7 @@ use crate::{
 use super::{
     call::Call,
     cluster::{State, Tx},
-    delete, meta, rules,
+    delete, meta,
 };
 
 /// The store's table of definitions.
@@ -109,7 +110,7 @@ fn gvr(crd: &Value, version: &Value) -> Gvr {
 const ALL_VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
 fn resource_type(crd: &Value, version: &Value) -> Result<ResourceType, ApiError> {
-    let custom = rules::compile_version(crd, version)?;
+    let custom = compile(crd, version)?;
     let gvr = gvr(crd, version);
     let kind = Gvk::new(&gvr.group, &gvr.version, text(crd, "/spec/names/kind"));
     let strings = |path: &str| -> Vec<String> {
@@ -139,6 +140,26 @@ fn resource_type(crd: &Value, version: &Value) -> Result<ResourceType, ApiError>
         custom: Some(Arc::new(custom)),
         gvr,
         kind,
+    })
+}
+
+fn compile(crd: &Value, version: &Value) -> Result<CustomType, ApiError> {
+    let name = version["name"].as_str().unwrap_or_default();
+    let compiled = crd::compile_version(crd, name)?;
+    let warning = || format!("{}/{name} {} is deprecated", text(crd, "/spec/group"), text(crd, "/spec/names/kind"));
+    Ok(CustomType {
+        definitions: compiled.definitions,
+        schema: compiled.schema,
+        status: compiled.status,
+        deprecation: compiled.deprecated.then(|| compiled.deprecation_warning.unwrap_or_else(warning)),
+        scale: compiled.scale.map(|s| ScalePaths {
+            spec: s.spec_replicas,
+            status: s.status_replicas,
+            selector: s.label_selector,
+        }),
+        columns: compiled.printer_columns.as_array().cloned().unwrap_or_default(),
+        selectable: compiled.selectable_fields,
+        raw: version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or(Value::Null),
     })
 }
 

@@ -8,13 +8,14 @@ use serde_json::{Value, json};
 use crate::{auth::Identity, captured, discovery, status::ApiError};
 
 use super::{
+    access,
     answer::{self, Answer},
     body,
     call::Call,
     cluster::Cluster,
     create, delete, list,
     negotiate::{self, Form},
-    patch, rules, subresource,
+    patch, subresource,
     target::{Query, Target},
     update,
     watch::Watcher,
@@ -54,7 +55,7 @@ impl Cluster {
 
     /// Discovery, OpenAPI and the other documents outside of resources.
     fn document(&self, request: &Request, user: &Identity) -> Result<Answer, ApiError> {
-        self.read(|state| rules::authorise_path(state, user, &request.method, &request.path))?;
+        self.read(|state| access::authorise_path(state, user, &request.method, &request.path))?;
         let path = request.path.trim_matches('/');
         let customs = self.read(|state| state.custom_list());
         let found = match path.split('/').next().unwrap_or_default() {
@@ -97,7 +98,7 @@ impl Cluster {
         }
         let mut call = Call::internal(kind, &target.namespace, &target.name, user, "");
         call.subresource.clone_from(&target.subresource);
-        self.read(|state| rules::authorise(state, &call, verb))?;
+        self.read(|state| access::authorise(state, &call, verb))?;
         call.warnings.extend(call.kind.custom.as_ref().and_then(|c| c.deprecation.clone()));
         self.perform(request, &query, verb, call)
     }

@@ -60,18 +60,6 @@ pub fn copy(from: &Value, into: &mut Value, key: &str) {
     }
 }
 
-/// Takes a top-level member over from another object, or removes it where that has none.
-pub fn copy_member(from: &Value, into: &mut Value, key: &str) {
-    match from.get(key) {
-        Some(value) => {
-            as_map(into).insert(key.into(), value.clone());
-        }
-        None => {
-            as_map(into).remove(key);
-        }
-    }
-}
-
 pub fn finalizers(object: &Value) -> Vec<&str> {
     let list = field(object, "finalizers").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     list.iter().filter_map(Value::as_str).collect()

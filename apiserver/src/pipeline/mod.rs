@@ -11,6 +11,7 @@
 //! # Not done here
 //! Sockets and `http` types (see `server`), and the rules of single kinds (see `builtin` and `crd`).
 
+mod access;
 mod admission;
 mod answer;
 mod body;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::status::ApiError;
+use crate::{patch, status::ApiError};
 
 use super::{
-    body,
+    access, body,
     call::Call,
     checks::{self, Source},
     cluster::Tx,
@@ -84,8 +84,8 @@ pub(crate) fn patched(
     patch: &Patch,
 ) -> Result<Value, ApiError> {
     match patch.kind {
-        PatchKind::Json => rules::json_patch(current, &patch.value),
-        PatchKind::Merge => Ok(rules::merge_patch(current, &patch.value)),
+        PatchKind::Json => patch::json_patch(current, &patch.value),
+        PatchKind::Merge => Ok(patch::merge_patch(current, &patch.value)),
         PatchKind::Strategic | PatchKind::Apply => rules::strategic_merge(current, &patch.value, kind),
     }
 }
@@ -119,6 +119,7 @@ fn apply(tx: &mut Tx<'_>, call: &mut Call, patch: &Patch) -> Result<Updated, Api
         if !meta::text(&applied, "uid").is_empty() {
             return Err(ApiError::conflict(call.gvr(), &call.name, "uid mismatch: the object does not exist"));
         }
+        access::authorise(tx.state, call, "create")?;
         let merged = rules::apply(None, &applied, call, tx.now)?;
         let managed = meta::field(&merged, "managedFields").cloned();
         let object = create::insert(tx, call, merged, managed)?;

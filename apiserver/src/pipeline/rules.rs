@@ -1,289 +1,160 @@
-//! The places where the pipeline calls the stages that know kinds, schemas, patches and permissions.
+//! The places where the pipeline calls the stages that know kinds, schemas and patches.
 //!
 //! # Guarantees
 //! Each function is one decision of the pipeline, so that the verbs read the same for built-in and custom kinds.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::{
-    auth::Identity,
-    discovery::{CustomType, ResourceType, ScalePaths},
-    entropy::Entropy,
-    schema::{Definitions, Schema, TypeRef},
+    apply::{self, FieldSet, Writer},
+    builtin, crd,
+    discovery::ResourceType,
+    patch,
+    schema::TypeRef,
     status::{ApiError, Cause},
 };
 
-use super::{
-    call::Call,
-    cluster::{State, Tx},
-    meta,
-};
+use super::{call::Call, meta};
 
 /// The type of a resource's objects, where one is known.
 pub(crate) fn type_of(kind: &ResourceType) -> Option<TypeRef<'_>> {
-    kind.custom_type()
+    if kind.custom.is_some() { kind.custom_type() } else { builtin::definitions_for(&kind.kind) }
 }
 
-/// Drops fields that the type does not have and returns their paths.
+/// Decodes an object as its kind: drops fields that the type does not have and returns their paths.
 ///
 /// # Errors
 /// 400 for a value whose JSON type the field cannot hold.
-pub(crate) fn drop_unknown(_kind: &ResourceType, _object: &mut Value) -> Result<Vec<String>, ApiError> {
-    Ok(Vec::new())
+pub(crate) fn drop_unknown(kind: &ResourceType, object: &mut Value) -> Result<Vec<String>, ApiError> {
+    let Some(ty) = type_of(kind) else { return Ok(Vec::new()) };
+    if kind.custom.is_some() {
+        return Ok(crd::prune(object, ty));
+    }
+    if let Some(error) = builtin::decode_errors(object, ty) {
+        return Err(error);
+    }
+    let unknown = builtin::unknown_fields(object, ty);
+    if !unknown.is_empty() {
+        builtin::prune_unknown(object, ty);
+    }
+    builtin::normalise_wire(&kind.kind, object, ty);
+    Ok(unknown)
 }
 
 /// Fills in defaults.
-pub(crate) fn default_values(_kind: &ResourceType, _object: &mut Value) {}
+pub(crate) fn default_values(kind: &ResourceType, object: &mut Value) {
+    match kind.custom_type() {
+        Some(ty) => crd::default_values(object, ty),
+        None => builtin::default_object(&kind.kind, object),
+    }
+}
 
 /// Checks an object; `old` is what it replaces.
-pub(crate) fn validate(_kind: &ResourceType, _new: &Value, _old: Option<&Value>) -> Vec<Cause> {
-    Vec::new()
+pub(crate) fn validate(kind: &ResourceType, new: &Value, old: Option<&Value>) -> Vec<Cause> {
+    match kind.custom_type() {
+        Some(ty) => crd::validate(new, old, ty),
+        None => builtin::validate_object(&kind.kind, new, old),
+    }
 }
 
 /// Resets what a client may not set when it creates an object.
 pub(crate) fn prepare_create(kind: &ResourceType, object: &mut Value) {
-    if kind.subresources.contains_key("status") && kind.table != "nodes" {
-        meta::as_map(object).remove("status");
+    match &kind.custom {
+        Some(custom) if custom.status => {
+            meta::as_map(object).remove("status");
+        }
+        Some(_) => {}
+        None => builtin::prepare_create(&kind.kind, object),
     }
 }
 
 /// Puts back what this request may not change.
 pub(crate) fn prepare_update(kind: &ResourceType, subresource: &str, new: &mut Value, old: &Value) {
-    match subresource {
-        "" if kind.subresources.contains_key("status") => meta::copy_member(old, new, "status"),
-        "status" => {
-            let status = new.get("status").cloned();
-            let version = meta::field(new, "resourceVersion").cloned();
-            *new = old.clone();
-            match status {
-                Some(status) => {
-                    meta::as_map(new).insert("status".into(), status);
-                }
-                None => {
-                    meta::as_map(new).remove("status");
-                }
-            }
-            if let Some(version) = version {
-                meta::set(new, "resourceVersion", version);
-            }
-        }
-        _ => {}
+    match &kind.custom {
+        Some(custom) if custom.status => builtin::prepare_update_custom(subresource, new, old),
+        Some(_) => {}
+        None => builtin::prepare_update(&kind.kind, subresource, new, old),
     }
 }
 
-/// Kinds without a generation; every custom resource has one.
-const WITHOUT_GENERATION: [&str; 14] = [
-    "configmaps",
-    "secrets",
-    "services",
-    "serviceaccounts",
-    "events",
-    "namespaces",
-    "nodes",
-    "endpoints",
-    "persistentvolumes",
-    "persistentvolumeclaims",
-    "leases.coordination.k8s.io",
-    "roles.rbac.authorization.k8s.io",
-    "rolebindings.rbac.authorization.k8s.io",
-    "controllerrevisions.apps",
-];
-
 pub(crate) fn has_generation(kind: &ResourceType) -> bool {
-    kind.custom.is_some() || !WITHOUT_GENERATION.contains(&kind.table.as_str())
+    kind.custom.is_some() || builtin::has_generation(&kind.kind)
 }
 
 /// Whether an update raises the generation.
 pub(crate) fn generation_changes(kind: &ResourceType, new: &Value, old: &Value) -> bool {
-    let status_apart = kind.custom.as_ref().is_none_or(|c| c.status);
-    let desired = |object: &Value| {
-        let mut copy = object.clone();
-        let map = meta::as_map(&mut copy);
-        for key in ["metadata", "apiVersion", "kind"] {
-            map.remove(key);
-        }
-        if status_apart {
-            map.remove("status");
-        }
-        copy
+    if kind.custom.is_none() {
+        return builtin::generation_changes(&kind.kind, new, old);
+    }
+    let outside = |object: &Value| -> Vec<(String, Value)> {
+        let members = object.as_object().into_iter().flatten();
+        let desired = members.filter(|(key, _)| !matches!(key.as_str(), "metadata" | "apiVersion" | "kind"));
+        desired.map(|(key, value)| (key.clone(), value.clone())).collect()
     };
-    let annotations = |object: &Value| meta::field(object, "annotations").cloned();
-    desired(new) != desired(old) || (kind.table == "deployments.apps" && annotations(new) != annotations(old))
+    outside(new) != outside(old)
 }
 
 /// Records which manager set which field.
-pub(crate) fn track(_live: Option<&Value>, _new: &mut Value, _call: &Call, _now: Timestamp) {}
+pub(crate) fn track(live: Option<&Value>, new: &mut Value, call: &Call, now: Timestamp) {
+    let kind = Arc::clone(&call.kind);
+    let version = kind.kind.api_version();
+    apply::track_update_resetting(live, new, type_of(&kind), &writer(call, &version, now), &reset_fields(call));
+}
 
 /// Server-side apply.
-pub(crate) fn apply(_live: Option<&Value>, _applied: &Value, _call: &Call, _now: Timestamp) -> Result<Value, ApiError> {
-    Err(ApiError::unsupported("server-side apply"))
+///
+/// # Errors
+/// 409 with one cause per conflict, and what the real server says about configurations that do not fit.
+pub(crate) fn apply(live: Option<&Value>, applied: &Value, call: &Call, now: Timestamp) -> Result<Value, ApiError> {
+    let version = call.kind.kind.api_version();
+    let writer = writer(call, &version, now);
+    apply::apply_resetting(live, applied, type_of(&call.kind), &writer, call.force, &reset_fields(call))
 }
 
-pub(crate) fn json_patch(current: &Value, patch: &Value) -> Result<Value, ApiError> {
-    let bad = |why: String| ApiError::bad_request(why);
-    let patch: json_patch::Patch = serde_json::from_value(patch.clone()).map_err(|e| bad(e.to_string()))?;
-    let mut out = current.clone();
-    json_patch::patch(&mut out, &patch).map_err(|e| {
-        ApiError::new(422, "Invalid", format!("the server rejected our request due to an error in our request: {e}"))
-    })?;
-    Ok(out)
+fn writer<'a>(call: &'a Call, api_version: &'a str, now: Timestamp) -> Writer<'a> {
+    Writer { manager: &call.manager, api_version, subresource: &call.subresource, now }
 }
 
-pub(crate) fn merge_patch(current: &Value, patch: &Value) -> Value {
-    let mut out = current.clone();
-    json_patch::merge(&mut out, patch);
-    out
-}
-
-pub(crate) fn strategic_merge(_current: &Value, _patch: &Value, _kind: &ResourceType) -> Result<Value, ApiError> {
-    Err(ApiError::unsupported("strategic merge patches"))
-}
-
-pub(crate) fn decode_protobuf(_body: &[u8]) -> Result<Value, ApiError> {
-    Err(ApiError::unsupported("protobuf bodies"))
-}
-
-/// Whether the user may make the call.
-pub(crate) fn authorise(_state: &State, _call: &Call, _verb: &str) -> Result<(), ApiError> {
-    Ok(())
-}
-
-/// Whether the user may read a path that is no resource.
-pub(crate) fn authorise_path(_state: &State, _user: &Identity, _method: &str, _path: &str) -> Result<(), ApiError> {
-    Ok(())
-}
-
-/// Whether the user holds what the role or binding grants.
-pub(crate) fn check_escalation(
-    _state: &State,
-    _call: &Call,
-    _object: &Value,
-    _old: Option<&Value>,
-) -> Result<(), ApiError> {
-    Ok(())
-}
-
-/// The status of an access review.
-pub(crate) fn access_review(_tx: &Tx<'_>, call: &Call, _review: &Value) -> Result<Value, ApiError> {
-    Err(ApiError::unsupported(&call.gvr().resource))
-}
-
-/// Fills in what a CRD leaves out.
-pub(crate) fn prepare_crd(crd: &mut Value) {
-    let kind = crd.pointer("/spec/names/kind").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let spec = meta::map_at(crd, "spec");
-    spec.entry("conversion").or_insert_with(|| json!({"strategy": "None"}));
-    let names = spec.entry("names").or_insert_with(|| json!({}));
-    let names = meta::as_map(names);
-    names.entry("singular").or_insert_with(|| kind.to_lowercase().into());
-    names.entry("listKind").or_insert_with(|| format!("{kind}List").into());
-}
-
-pub(crate) fn validate_crd(_crd: &Value, _old: Option<&Value>) -> Vec<Cause> {
-    Vec::new()
-}
-
-/// Accepts the names of a CRD and says so in its status.
-pub(crate) fn accept_crd_status(crd: &mut Value, now: Timestamp) {
-    let time = crate::clock::rfc3339_seconds(now);
-    let names = crd.pointer("/spec/names").cloned().unwrap_or_default();
-    let condition = |kind: &str, reason: &str, message: &str| {
-        json!({
-            "type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": time,
-        })
-    };
-    let stored: Vec<Value> = super::customs::versions(crd)
-        .iter()
-        .filter(|v| v["storage"] == true)
-        .filter_map(|v| v.get("name").cloned())
-        .collect();
-    meta::as_map(crd).insert(
-        "status".into(),
-        json!({
-            "acceptedNames": names, "storedVersions": stored,
-            "conditions": [
-                condition("NamesAccepted", "NoConflicts", "no conflicts found"),
-                condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
-            ],
-        }),
-    );
-}
-
-/// Compiles one version of a CRD.
-pub(crate) fn compile_version(crd: &Value, version: &Value) -> Result<CustomType, ApiError> {
-    let raw = version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or(Value::Null);
-    let scale = version.pointer("/subresources/scale").map(|s| ScalePaths {
-        spec: s["specReplicasPath"].as_str().unwrap_or_default().into(),
-        status: s["statusReplicasPath"].as_str().unwrap_or_default().into(),
-        selector: s["labelSelectorPath"].as_str().map(str::to_owned),
-    });
-    let list = |key: &str| version.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
-    Ok(CustomType {
-        definitions: Definitions::default(),
-        schema: Schema::parse(&raw),
-        status: version.pointer("/subresources/status").is_some(),
-        scale,
-        deprecation: deprecation(crd, version),
-        columns: list("additionalPrinterColumns"),
-        selectable: list("selectableFields").iter().filter_map(|f| f["jsonPath"].as_str().map(str::to_owned)).collect(),
-        raw,
-    })
-}
-
-/// The warning that a deprecated version gives with every answer.
-fn deprecation(crd: &Value, version: &Value) -> Option<String> {
-    if version["deprecated"] != true {
-        return None;
-    }
-    let text = |node: &Value, path: &str| node.pointer(path).and_then(Value::as_str).map(str::to_owned);
-    text(version, "/deprecationWarning").or_else(|| {
-        let group = text(crd, "/spec/group")?;
-        Some(format!("{group}/{} {} is deprecated", text(version, "/name")?, text(crd, "/spec/names/kind")?))
-    })
-}
-
-/// Bearer tokens of one cluster.
-#[derive(Debug, Clone)]
-pub(crate) struct Tokens {
-    admin: String,
-    known: Arc<Mutex<BTreeMap<String, Identity>>>,
-}
-
-impl Tokens {
-    pub fn new(entropy: &Entropy) -> Self {
-        Self { admin: format!("admin.{}", entropy.uuid()), known: Arc::default() }
-    }
-
-    pub fn admin(&self) -> &str {
-        &self.admin
-    }
-
-    /// A token for a ServiceAccount.
-    pub fn issue(
-        &self,
-        namespace: &str,
-        name: &str,
-        uid: &str,
-        _now: Timestamp,
-        _seconds: i64,
-        entropy: &Entropy,
-    ) -> String {
-        let token = format!("sa.{}", entropy.uuid());
-        let identity = Identity::service_account(namespace, name, uid);
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(token.clone(), identity);
-        token
-    }
-
-    pub fn identify(&self, bearer: &str, _now: Timestamp) -> Option<Identity> {
-        if bearer == self.admin {
-            return Some(Identity::admin());
+/// What the endpoint ignores, so that nobody owns it through it.
+fn reset_fields(call: &Call) -> FieldSet {
+    let has_status =
+        call.kind.custom.as_ref().map_or_else(|| call.kind.subresources.contains_key("status"), |c| c.status);
+    match (call.subresource.as_str(), call.kind.table.as_str()) {
+        ("status", _) if call.kind.custom.is_some() => FieldSet::of_fields(&[
+            &["spec"],
+            &["metadata", "annotations"],
+            &["metadata", "deletionTimestamp"],
+            &["metadata", "generation"],
+            &["metadata", "selfLink"],
+            &["metadata", "labels"],
+            &["metadata", "finalizers"],
+            &["metadata", "ownerReferences"],
+        ]),
+        ("status", "pods") => {
+            FieldSet::of_fields(&[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]])
         }
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(bearer).cloned()
+        ("status", "deployments.apps") => FieldSet::of_fields(&[&["spec"], &["metadata", "labels"]]),
+        ("status", "customresourcedefinitions.apiextensions.k8s.io" | "networkpolicies.networking.k8s.io") => {
+            FieldSet::of_fields(&[&["metadata"], &["spec"]])
+        }
+        ("status", _) => FieldSet::of_fields(&[&["spec"]]),
+        // A node registers with its status.
+        (_, "nodes") => FieldSet::default(),
+        _ if has_status => FieldSet::of_fields(&[&["status"]]),
+        _ => FieldSet::default(),
+    }
+}
+
+/// The result of a patch that is not an apply.
+///
+/// # Errors
+/// What the real server says about patches that do not fit.
+pub(crate) fn strategic_merge(current: &Value, change: &Value, kind: &ResourceType) -> Result<Value, ApiError> {
+    match type_of(kind) {
+        Some(ty) => patch::strategic_merge(current, change, ty),
+        None => Err(ApiError::unsupported(&format!("strategic merge patches of {}", kind.table))),
     }
 }

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::{
+    auth::{self, ServiceAccount},
     clock::rfc3339_seconds,
     discovery::ResourceType,
     status::{ApiError, Cause},
 };
 
 use super::{
+    access,
     answer::Answer,
     body,
     call::Call,
@@ -55,9 +57,8 @@ pub(crate) fn answer(
 
 /// POST to a subresource that is an action.
 pub(crate) fn post(tx: &mut Tx<'_>, call: &mut Call, body: Value) -> Result<Answer, ApiError> {
-    let stored = tx
-        .get(&call.kind, &call.namespace, &call.name)
-        .ok_or_else(|| ApiError::not_found(call.gvr(), &call.name))?;
+    let stored =
+        tx.get(&call.kind, &call.namespace, &call.name).ok_or_else(|| ApiError::not_found(call.gvr(), &call.name))?;
     match call.subresource.as_str() {
         "binding" => bind(tx, call, &body, &stored),
         "eviction" => evict(tx, call, &body, &stored),
@@ -95,7 +96,7 @@ fn scale(
             match patch.kind {
                 PatchKind::Apply => return Err(ApiError::unsupported("server-side apply of scales")),
                 // A scale has no lists, so the strategic form is a merge.
-                PatchKind::Strategic => super::rules::merge_patch(&current, &patch.value),
+                PatchKind::Strategic => crate::patch::merge_patch(&current, &patch.value),
                 _ => patch::patched(&call.kind, &current, &patch)?,
             }
         }
@@ -302,34 +303,18 @@ fn budget_selects(selector: Option<&Value>, labels: &Value) -> bool {
     super::admission::webhooks::selected(Some(selector), Some(labels))
 }
 
-/// Shortest and default life of a requested token, in seconds.
-const TOKEN_MIN_SECONDS: i64 = 600;
-const TOKEN_SECONDS: i64 = 3600;
-
-fn token(tx: &mut Tx<'_>, call: &Call, mut request: Value, account: &Value) -> Result<Answer, ApiError> {
-    let seconds = request.pointer("/spec/expirationSeconds").and_then(Value::as_i64).unwrap_or(TOKEN_SECONDS);
-    if seconds < TOKEN_MIN_SECONDS {
-        let cause = Cause::invalid(
-            "spec.expirationSeconds",
-            &seconds.into(),
-            "may not specify a duration less than 10 minutes",
-        );
-        return Err(ApiError::invalid("authentication.k8s.io", "TokenRequest", "", vec![cause]));
-    }
-    let token = tx.issue_token(&call.namespace, &call.name, meta::text(account, "uid"), seconds);
-    let until = tx.now.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap_or(tx.now);
+/// Answers a TokenRequest.
+fn token(tx: &Tx<'_>, call: &Call, mut request: Value, account: &Value) -> Result<Answer, ApiError> {
     let top = meta::as_map(&mut request);
     top.insert("kind".into(), "TokenRequest".into());
     top.insert("apiVersion".into(), "authentication.k8s.io/v1".into());
     meta::set(&mut request, "name", call.name.as_str());
     meta::set(&mut request, "namespace", call.namespace.as_str());
     meta::set(&mut request, "creationTimestamp", rfc3339_seconds(tx.now));
-    let spec = meta::map_at(&mut request, "spec");
-    spec.insert("expirationSeconds".into(), seconds.into());
-    spec.entry("audiences").or_insert_with(|| json!(["https://kubernetes.default.svc.cluster.local"]));
-    let status = json!({"token": token, "expirationTimestamp": rfc3339_seconds(until)});
-    meta::as_map(&mut request).insert("status".into(), status);
-    Ok(Answer::json(201, &request))
+    let uid = meta::text(account, "uid");
+    let account = ServiceAccount { namespace: &call.namespace, name: &call.name, uid };
+    let answer = auth::request_token(&request, account, &tx.cluster.tokens, tx.now)?;
+    Ok(Answer::json(201, &answer))
 }
 
 /// Whether a create is a question, not an object.
@@ -339,30 +324,12 @@ pub(crate) fn is_review(call: &Call) -> bool {
 }
 
 /// Answers a review.
-pub(crate) fn review(tx: &mut Tx<'_>, call: &Call, mut body: Value) -> Result<Answer, ApiError> {
+pub(crate) fn review(tx: &Tx<'_>, call: &Call, mut body: Value) -> Result<Answer, ApiError> {
     checks::fit(call, &mut body)?;
-    match call.gvr().resource.as_str() {
-        "selfsubjectreviews" => {
-            let user = json!({"username": call.user.name, "uid": call.user.uid, "groups": call.user.groups});
-            meta::as_map(&mut body).insert("status".into(), json!({"userInfo": user}));
-        }
-        "tokenreviews" => {
-            let token = body.pointer("/spec/token").and_then(Value::as_str).unwrap_or_default();
-            let status = match tx.cluster.tokens.identify(token, tx.now).filter(|who| tx.state.account_lives(who)) {
-                Some(who) => json!({
-                    "authenticated": true, "user": {"username": who.name, "uid": who.uid, "groups": who.groups},
-                    "audiences": body.pointer("/spec/audiences").cloned().unwrap_or_else(|| json!([])),
-                }),
-                None => json!({"user": {}, "error": "[invalid bearer token, token lookup failed]"}),
-            };
-            meta::as_map(&mut body).insert("status".into(), status);
-        }
-        "bindings" => return Err(ApiError::unsupported("bindings outside of their pod")),
-        _ => {
-            let status = super::rules::access_review(tx, call, &body)?;
-            meta::as_map(&mut body).insert("status".into(), status);
-        }
+    if call.kind.table == "bindings" {
+        return Err(ApiError::unsupported("bindings outside of their pod"));
     }
-    meta::set(&mut body, "creationTimestamp", Value::Null);
-    Ok(Answer::json(201, &body))
+    let mut answer = access::review(tx, call, &body)?;
+    meta::set(&mut answer, "creationTimestamp", Value::Null);
+    Ok(Answer::json(201, &answer))
 }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::{
+    crd,
     discovery::ResourceType,
     status::{ApiError, Cause},
 };
 
 use super::{
-    admission,
+    access, admission,
     call::Call,
     checks::{self, Source},
     cluster::Tx,
@@ -76,6 +77,7 @@ pub(crate) fn update(
         if !creatable || !meta::text(&object, "uid").is_empty() {
             return Err(ApiError::not_found(call.gvr(), &call.name));
         }
+        access::authorise(tx.state, call, "create")?;
         return Ok(Updated { object: create::insert(tx, call, object, None)?, created: true });
     };
     let object = replace(tx, call, &stored, object, None)?;
@@ -95,10 +97,15 @@ pub(crate) fn replace(
     preconditions(call, &old, &new)?;
     keep_system_fields(&old, &mut new);
     rules::default_values(&kind, &mut new);
-    rules::prepare_update(&kind, &call.subresource, &mut new, &old);
     if kind.table == customs::TABLE {
-        rules::prepare_crd(&mut new);
+        crd::prepare_crd(&mut new);
     }
+    // Only what the client changed is his: what follows belongs to nobody.
+    match managed {
+        Some(managed) => meta::set(&mut new, "managedFields", managed),
+        None => rules::track(Some(&old), &mut new, call, tx.now),
+    }
+    rules::prepare_update(&kind, &call.subresource, &mut new, &old);
     admission::on_update(tx, call, &mut new, &old)?;
     if rules::has_generation(&kind) && call.subresource != "status" && rules::generation_changes(&kind, &new, &old) {
         meta::bump_generation(&mut new);
@@ -106,17 +113,16 @@ pub(crate) fn replace(
     let mut causes = metadata_causes(&new, &old);
     causes.extend(rules::validate(&kind, &new, Some(&old)));
     if kind.table == customs::TABLE {
-        causes.extend(rules::validate_crd(&new, Some(&old)));
+        causes.extend(crd::validate_crd(&new, Some(&old)));
     }
     checks::refuse(&kind, &new, causes)?;
-    rules::check_escalation(tx.state, call, &new, Some(&old))?;
+    access::check_escalation(tx.state, call, &new, Some(&old))?;
     admission::webhooks::check(tx, call, "UPDATE", &new)?;
     if kind.table == customs::TABLE {
+        if call.subresource.is_empty() {
+            crd::accept_crd_status(&mut new, tx.now);
+        }
         customs::check(&new)?;
-    }
-    match managed {
-        Some(managed) => meta::set(&mut new, "managedFields", managed),
-        None => rules::track(Some(&old), &mut new, call, tx.now),
     }
     meta::copy(&old, &mut new, "resourceVersion");
     commit(tx, call, &kind, stored, &old, new)

@@ -1,11 +1,10 @@
 //! Types whose JSON form is not that of their fields: times, durations, quantities, unions.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, civil::date};
 use serde_json::{Value, json};
 
 use super::reader::{Occurrence, Wire, WireError, fields, of};
 use super::table::Type;
-use crate::clock::{rfc3339_micros, rfc3339_seconds};
 
 /// Go's zero time, 0001-01-01T00:00:00Z, in seconds of Unix time.
 const ZERO_TIME: i64 = -62_135_596_800;
@@ -49,21 +48,21 @@ pub(super) fn text<'a>(all: &[Occurrence<'a>], number: u32, name: &'static str) 
 
 /// No bytes at all are the zero time, hence null; the epoch itself is a time, though its fields may be absent.
 fn time(of_type: Type, absent: bool, all: &[Occurrence<'_>], name: &'static str) -> Result<Value, WireError> {
-    let bad = WireError::Value { field: name, what: "time" };
+    let bad = || WireError::Value { field: name, what: "time" };
     let (seconds, nanos) = (integer(all, 1, name)?, integer(all, 2, name)?);
-    if absent || (seconds == ZERO_TIME && (of_type == Type::Time || nanos == 0)) {
+    // Go drops the fraction of a Time, and below microseconds that of a MicroTime.
+    let nanos = if of_type == Type::Time { 0 } else { i32::try_from(nanos / 1000 * 1000).map_err(|_| bad())? };
+    if absent || (seconds == ZERO_TIME && nanos == 0) {
         return Ok(Value::Null);
     }
-    if !(ZERO_TIME..=LAST_SECOND).contains(&seconds) {
-        return Err(bad);
+    if !(ZERO_TIME..=LAST_SECOND).contains(&seconds) || !(0..1_000_000_000).contains(&nanos) {
+        return Err(bad());
     }
-    // Go drops the fraction of a Time, and below microseconds that of a MicroTime.
-    let nanos = if of_type == Type::Time { 0 } else { i32::try_from(nanos / 1000 * 1000).unwrap_or(-1) };
-    if !(0..1_000_000_000).contains(&nanos) {
-        return Err(bad);
-    }
-    let at = Timestamp::new(seconds, nanos).map_err(|_| bad)?;
-    Ok(if of_type == Type::Time { rfc3339_seconds(at) } else { rfc3339_micros(at) }.into())
+    // Not a `Timestamp`: that ends a day before the year 9999 does, whose last second is a usual "never".
+    let since = SignedDuration::new(seconds, nanos);
+    let at = date(1970, 1, 1).at(0, 0, 0, 0).checked_add(since).map_err(|_| bad())?;
+    let format = if of_type == Type::Time { "%Y-%m-%dT%H:%M:%SZ" } else { "%Y-%m-%dT%H:%M:%S.%6fZ" };
+    Ok(at.strftime(format).to_string().into())
 }
 
 fn quantity(all: &[Occurrence<'_>], name: &'static str) -> Result<Value, WireError> {
@@ -159,6 +158,10 @@ mod tests {
         let bytes = [0x08, 0x01, 0x10, 0xd2, 0x09];
         assert_eq!(value(Type::MicroTime, &bytes, "t").unwrap(), json!("1970-01-01T00:00:01.000001Z"));
         assert_eq!(value(Type::Time, &bytes, "t").unwrap(), json!("1970-01-01T00:00:01Z"));
+        let never = [0x08, 0xff, 0x82, 0xd1, 0xff, 0xaf, 0x07];
+        assert_eq!(value(Type::Time, &never, "t").unwrap(), json!("9999-12-31T23:59:59Z"));
+        let later = [0x08, 0x80, 0x83, 0xd1, 0xff, 0xaf, 0x07];
+        assert!(value(Type::Time, &later, "t").is_err());
     }
 
     #[test]

@@ -92,8 +92,10 @@ impl Table {
     fn parse(text: &'static str) -> Self {
         let names = text.lines().filter_map(|l| l.strip_prefix("M "));
         let ids: BTreeMap<&str, MessageId> = names.enumerate().map(|(id, name)| (name, id)).collect();
-        let mut table =
-            Self { schema: ids.get("apiextensions/v1.JSONSchemaProps").copied().unwrap_or(MessageId::MAX), ..Self::default() };
+        let mut table = Self {
+            schema: ids.get("apiextensions/v1.JSONSchemaProps").copied().unwrap_or(MessageId::MAX),
+            ..Self::default()
+        };
         for line in text.lines() {
             let mut words = line.split(' ');
             match words.next() {

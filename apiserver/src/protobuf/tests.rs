@@ -80,6 +80,26 @@ fn a_message_in_two_parts_is_merged() {
     assert_eq!(decode(&body).unwrap()["metadata"], json!({"name": "n", "namespace": "s"}));
 }
 
+/// Go tells an absent list (null) from an empty one, and takes an absent map entry for empty.
+#[test]
+fn lists_with_a_message_of_their_own_may_be_empty() {
+    // user (2) with extra (4): key (1) "k", once without and once with an empty value (2).
+    for entry in [&[0x0a, 1, b'k'][..], &[0x0a, 1, b'k', 0x12, 0]] {
+        let entry = [&[0x22, entry.len() as u8], entry].concat();
+        let user = [&[0x12, entry.len() as u8], &entry[..]].concat();
+        let status = [&[0x1a, user.len() as u8], &user[..]].concat();
+        let review = decode(&envelope("authentication.k8s.io/v1", "TokenReview", &status)).unwrap();
+        assert_eq!(review["status"]["user"]["extra"], json!({"k": []}));
+    }
+    let verbs = |resource: &[u8]| {
+        let raw = [&[0x12, resource.len() as u8], resource].concat();
+        decode(&envelope("v1", "APIResourceList", &raw)).unwrap()["resources"][0]["verbs"].clone()
+    };
+    assert_eq!(verbs(&[]), Value::Null);
+    assert_eq!(verbs(&[0x22, 0]), json!([]));
+    assert_eq!(verbs(&[0x22, 3, 0x0a, 1, b'x']), json!(["x"]));
+}
+
 #[test]
 fn other_bodies_are_refused_with_the_reason() {
     let message = |body: &[u8]| decode(body).unwrap_err().message;

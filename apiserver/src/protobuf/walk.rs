@@ -24,7 +24,9 @@ pub fn decode(body: &[u8]) -> Result<Value, ApiError> {
     let unreadable = |error: WireError| ApiError::bad_request(format!("protobuf body cannot be read: {error}"));
     let envelope = Envelope::read(body).map_err(unreadable)?;
     if envelope.kind.is_empty() || envelope.api_version.is_empty() {
-        return Err(ApiError::bad_request("protobuf body cannot be read: its envelope lacks the kind or the apiVersion"));
+        return Err(ApiError::bad_request(
+            "protobuf body cannot be read: its envelope lacks the kind or the apiVersion",
+        ));
     }
     let message = TABLE.kind(envelope.api_version, envelope.kind).ok_or_else(|| {
         let Envelope { kind, api_version, .. } = envelope;
@@ -104,8 +106,7 @@ fn field_value(field: &Field, found: &[Occurrence<'_>], depth: usize) -> Result<
 
 /// `omitempty` never leaves out a struct, which all messages and special types are in Go.
 fn may_be_empty(field: &Field) -> bool {
-    field.list
-        || matches!(field.of, Type::Text | Type::Bool | Type::Int32 | Type::Int64 | Type::Double | Type::Bytes)
+    field.list || matches!(field.of, Type::Text | Type::Bool | Type::Int32 | Type::Int64 | Type::Double | Type::Bytes)
 }
 
 fn is_empty(value: &Value) -> bool {
@@ -113,7 +114,8 @@ fn is_empty(value: &Value) -> bool {
         Value::Null | Value::Bool(false) => true,
         Value::Number(n) => n.as_f64() == Some(0.0),
         Value::String(s) => s.is_empty(),
-        _ => false,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(_) | Value::Bool(true) => false,
     }
 }
 
@@ -121,7 +123,8 @@ fn is_empty(value: &Value) -> bool {
 fn one(field: &Field, found: &[Occurrence<'_>], depth: usize) -> Result<Value, WireError> {
     let name = field.name;
     if field.list {
-        return list(&joined(found, name)?, name);
+        // A list that is absent is nil in Go; one that is present may be empty.
+        return if found.is_empty() { Ok(Value::Null) } else { list(&joined(found, name)?, name) };
     }
     match field.of {
         Type::Message(inner) => {
@@ -171,15 +174,14 @@ fn scalar(field: &Field, wire: Option<Wire<'_>>) -> Result<Value, WireError> {
     })
 }
 
-/// Go writes whole numbers without a fraction, so that they read back as integers.
-#[expect(clippy::cast_possible_truncation, reason = "only whole numbers that a double holds exactly are cast")]
+/// Go spells whole numbers below 1e21 in digits alone, so that they read back as integers.
 fn double(number: f64, name: &'static str) -> Result<Value, WireError> {
-    /// From here on doubles skip integers.
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    if number.fract() == 0.0 && number.abs() < EXACT {
-        return Ok((number as i64).into());
-    }
-    Number::from_f64(number).map(Value::Number).ok_or(WireError::Value { field: name, what: "number" })
+    let found = if number.fract() == 0.0 && number.abs() < 1e21 {
+        number.to_string().parse().ok()
+    } else {
+        Number::from_f64(number)
+    };
+    found.map(Value::Number).ok_or(WireError::Value { field: name, what: "number" })
 }
 
 fn repeated(field: &Field, found: &[Occurrence<'_>], depth: usize) -> Result<Value, WireError> {
@@ -204,7 +206,8 @@ fn map(field: &Field, found: &[Occurrence<'_>], depth: usize) -> Result<Value, W
     for occurrence in found {
         let entry = fields(bytes(occurrence.wire, field.name)?)?;
         let value = match (field.of, of(&entry, 2)) {
-            // Unlike a field, an entry without bytes is an empty slice in Go, not a nil one.
+            // Unlike a field, an entry without a value is an empty slice in Go, not a nil one.
+            (_, []) if field.list => Value::Array(Vec::new()),
             (Type::Bytes, []) => Value::String(String::new()),
             (_, value) => one(field, value, depth)?,
         };
@@ -217,9 +220,6 @@ fn map(field: &Field, found: &[Occurrence<'_>], depth: usize) -> Result<Value, W
 fn list(bytes: &[u8], name: &'static str) -> Result<Value, WireError> {
     let all = fields(bytes)?;
     let items = of(&all, 1);
-    if items.is_empty() {
-        return Ok(Value::Null);
-    }
     let one = |i: usize| special::text(&items[i..=i], 1, name).map(Value::from);
     (0..items.len()).map(one).collect::<Result<_, _>>().map(Value::Array)
 }

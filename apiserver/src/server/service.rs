@@ -44,6 +44,9 @@ impl ApiServer {
             }
         };
         let Ok(user) = self.identity(&parts) else { return respond(ApiError::unauthorized().into()) };
+        if parts.headers.keys().any(|name| name.as_str().starts_with("impersonate-")) {
+            return respond(ApiError::unsupported("impersonation").into());
+        }
         let text = |name| header_text(&parts.headers, name);
         let request = pipeline::Request {
             method: parts.method.as_str().to_owned(),

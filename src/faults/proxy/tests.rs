@@ -22,7 +22,7 @@ use super::{Proxy, Upstream};
 use crate::{
     clock::RunClock,
     event::{Actor, FaultRecord, Verb},
-    faults::{CrashPoint, Decision, Gate, Rule, Seen, crash_point::Side},
+    faults::{CrashPoint, Decision, Gate, Rule, Seen, Side},
     history::Recorder,
 };
 
@@ -318,6 +318,17 @@ async fn upgrades_are_tunnelled() {
     assert_eq!(rig.recorded()[0].target.to_string(), "connect pods/exec demo/a");
     rig.proxy.drop_connections();
     assert!(matches!(stream.read(&mut echo).await, Ok(0) | Err(_)));
+    rig.end().await;
+}
+
+#[tokio::test]
+async fn a_body_beyond_the_limit_is_refused_and_recorded() {
+    let rig = Rig::new(Http::Two).await;
+    let body = "x".repeat((32 << 20) + 1);
+    let response = rig.peer(Http::Two).await.send(post("/api/v1/namespaces/demo/pods", &body)).await.unwrap();
+    assert_eq!(response.status(), StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(rig.recorded()[0].answer.reason, "RequestEntityTooLarge");
+    assert!(rig.origin.got().is_empty());
     rig.end().await;
 }
 

@@ -10,6 +10,7 @@ pub(super) fn apply(name: &str, map: &mut Map<String, Value>) {
         "apps.v1.ReplicaSetSpec" => put(map, "replicas", 1),
         "apps.v1.StatefulSetSpec" => stateful_set(map),
         "apps.v1.DaemonSetSpec" => daemon_set(map),
+        "apps.v1.DaemonSet" => template_generation(map),
         "batch.v1.Job" => job(map),
         "batch.v1.CronJobSpec" => {
             put(map, "concurrencyPolicy", "Allow");
@@ -78,6 +79,15 @@ fn daemon_set(map: &mut Map<String, Value>) {
         }
     }
     put(map, "revisionHistoryLimit", 10);
+}
+
+/// A counter that an old API version had as a field lives on as an annotation.
+fn template_generation(map: &mut Map<String, Value>) {
+    if let Some(meta) = sub(map, "metadata")
+        && let Some(annotations) = sub(meta, "annotations")
+    {
+        put(annotations, "deprecated.daemonset.template.generation", "0");
+    }
 }
 
 fn job(map: &mut Map<String, Value>) {

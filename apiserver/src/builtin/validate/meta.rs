@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::{list, text};
+use super::{in_order, list, text};
 use crate::{
     crd::{
-        cause::{child, index, invalid, too_long},
+        cause::{child, index, invalid, invalid_as, too_long},
         names::{dns1035_label, dns1123_label, dns1123_subdomain},
     },
     resource::Gvk,
@@ -33,10 +33,14 @@ pub(super) fn check(gvk: &Gvk, new: &Value, old: Option<&Value>, out: &mut Vec<C
     }
     labels(&meta["labels"], "metadata.labels", out);
     annotations(&meta["annotations"], out);
-    owners(list(meta, "ownerReferences"), &meta["ownerReferences"], out);
-    for finalizer in list(meta, "finalizers") {
+    owners(list(meta, "ownerReferences"), out);
+    for (at, finalizer) in list(meta, "finalizers").iter().enumerate() {
         let found = finalizer.as_str().unwrap_or_default();
         report(qualified_name(found), "metadata.finalizers", found, out);
+        if !found.contains('/') && !matches!(found, "kubernetes" | "orphan" | "foregroundDeletion") {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            out.push(invalid(index("metadata.finalizers", at), finalizer, why));
+        }
     }
     if let Some(old) = old {
         update(meta, &old["metadata"], out);
@@ -110,7 +114,7 @@ fn annotations(annotations: &Value, out: &mut Vec<Cause>) {
     }
 }
 
-fn owners(owners: &[Value], whole: &Value, out: &mut Vec<Cause>) {
+fn owners(owners: &[Value], out: &mut Vec<Cause>) {
     for (at, owner) in owners.iter().enumerate() {
         let path = index("metadata.ownerReferences", at);
         for (name, why) in [
@@ -133,7 +137,9 @@ fn owners(owners: &[Value], whole: &Value, out: &mut Vec<Cause>) {
             text(second, "kind"),
             text(second, "name"),
         );
-        out.push(invalid("metadata.ownerReferences", whole, &why));
+        let fields = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
+        let shown: Vec<String> = owners.iter().map(|owner| in_order(owner, &fields)).collect();
+        out.push(invalid_as("metadata.ownerReferences", &format!("[{}]", shown.join(",")), &why));
     }
 }
 

@@ -13,7 +13,11 @@ mod configs;
 use serde_json::Value;
 
 use super::openapi::definitions_for;
-use crate::{crd::cause::invalid, resource::Gvk, status::Cause};
+use crate::{
+    crd::cause::{invalid, invalid_as},
+    resource::Gvk,
+    status::Cause,
+};
 
 /// Judges a built-in object after defaulting; `old` is the stored one on update.
 #[must_use]
@@ -49,11 +53,24 @@ fn non_negative(value: &Value, pointer: &str, out: &mut Vec<Cause>) {
     }
 }
 
+/// An object as Go prints it: the named fields in this order, absent ones left out.
+fn in_order(value: &Value, fields: &[&str]) -> String {
+    let known = fields.iter().filter_map(|name| value.get(name).map(|found| format!("{}:{found}", Value::from(*name))));
+    format!("{{{}}}", known.collect::<Vec<_>>().join(","))
+}
+
+/// A label selector as Go prints it.
+fn shown_selector(selector: &Value) -> String {
+    if selector.is_null() { "null".to_owned() } else { in_order(selector, &["matchLabels", "matchExpressions"]) }
+}
+
 /// A field that must keep its value.
 fn immutable(new: &Value, old: &Value, pointer: &str, out: &mut Vec<Cause>) {
     let (now, before) = (new.pointer(pointer), old.pointer(pointer));
     if now.filter(|v| !v.is_null()) != before.filter(|v| !v.is_null()) {
         let at = pointer.trim_start_matches('/').replace('/', ".");
-        out.push(invalid(at, now.unwrap_or(&Value::Null), "field is immutable"));
+        let found = now.unwrap_or(&Value::Null);
+        let shown = if pointer.ends_with("/selector") { shown_selector(found) } else { found.to_string() };
+        out.push(invalid_as(at, &shown, "field is immutable"));
     }
 }

@@ -74,10 +74,8 @@ fn volumes<'a>(volumes: &'a [Value], path: &str, out: &mut Vec<Cause>) -> BTreeS
     for (at, volume) in volumes.iter().enumerate() {
         let here = index(path, at);
         let name = text(volume, "name");
+        let start = out.len();
         named(name, &child(&here, "name"), out);
-        if !name.is_empty() && !names.insert(name) {
-            out.push(duplicate(child(&here, "name"), &Value::from(name)));
-        }
         let sources: Vec<&String> =
             volume.as_object().into_iter().flatten().map(|(k, _)| k).filter(|k| *k != "name").collect();
         if let [_, second, ..] = sources.as_slice() {
@@ -94,6 +92,10 @@ fn volumes<'a>(volumes: &'a [Value], path: &str, out: &mut Vec<Cause>) -> BTreeS
             {
                 out.push(Cause::required(child(&here, field), ""));
             }
+        }
+        // A volume with other faults is not compared with the rest.
+        if !names.insert(name) && out.len() == start {
+            out.push(duplicate(child(&here, "name"), &Value::from(name)));
         }
     }
     names
@@ -135,7 +137,31 @@ fn container(container: &Value, path: &str, volumes: &BTreeSet<&str>, out: &mut 
     }
     one_of(container, "imagePullPolicy", &["Always", "IfNotPresent", "Never"], path, out);
     one_of(container, "terminationMessagePolicy", &["File", "FallbackToLogsOnError"], path, out);
+    for hook in ["livenessProbe", "readinessProbe", "startupProbe", "lifecycle.postStart", "lifecycle.preStop"] {
+        let found = hook.split('.').try_fold(container, |value, name| value.get(name));
+        if let Some(found) = found {
+            handler(found, &child(path, hook), out);
+        }
+    }
     resources(&container["resources"], &child(path, "resources"), out);
+}
+
+/// Probes and hooks do exactly one thing.
+fn handler(hook: &Value, path: &str, out: &mut Vec<Cause>) {
+    let given: Vec<&str> = ["exec", "httpGet", "tcpSocket", "grpc", "sleep"]
+        .into_iter()
+        .filter(|name| hook.get(*name).is_some())
+        .collect();
+    let Some((first, more)) = given.split_first() else {
+        out.push(Cause::required(path, "must specify a handler type"));
+        return;
+    };
+    if *first == "exec" && list(&hook["exec"], "command").is_empty() {
+        out.push(Cause::required(child(path, "exec.command"), ""));
+    }
+    for name in more {
+        out.push(forbidden(child(path, name), "may not specify more than 1 handler type"));
+    }
 }
 
 fn ports(ports: &[Value], path: &str, out: &mut Vec<Cause>) {

@@ -97,8 +97,12 @@ fn check_ports(ports: &[Value], kind: &str, headless: bool, out: &mut Vec<Cause>
             out.push(forbidden(child(&here, "nodePort"), why));
         }
         if !numbers.insert((protocol, port["port"].as_i64())) {
-            let shown = json!({"protocol": protocol, "port": port["port"]});
-            out.push(duplicate(&here, &shown));
+            // The real server prints its internal struct, reduced to what must be unique.
+            let shown = format!(
+                "{{\"Name\":\"\",\"Protocol\":\"{protocol}\",\"AppProtocol\":null,\"Port\":{},\"TargetPort\":0,\"NodePort\":0}}",
+                port["port"]
+            );
+            out.push(Cause::new("FieldValueDuplicate", &here, format!("Duplicate value: {shown}")));
         }
     }
 }

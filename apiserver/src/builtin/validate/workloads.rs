@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{immutable, list, meta, non_negative, pods, text};
+use super::{immutable, list, meta, non_negative, pods, shown_selector, text};
 use crate::{
-    crd::cause::{child, forbidden, index, invalid, not_supported},
+    crd::cause::{child, forbidden, index, invalid, invalid_as, not_supported},
     status::Cause,
 };
 
@@ -147,16 +147,27 @@ fn stateful_set(new: &Value, old: Option<&Value>, out: &mut Vec<Cause>) {
 fn selector_and_template(spec: &Value, kind: &str, out: &mut Vec<Cause>) {
     let selector = &spec["selector"];
     let template = &spec["template"];
-    if selector.is_null() {
+    if selector.is_null() && kind != "daemonset" {
         out.push(Cause::required("spec.selector", ""));
-    } else {
+    } else if !selector.is_null() {
         label_selector(selector, "spec.selector", out);
         if selector_is_empty(selector) {
-            out.push(invalid("spec.selector", selector, &format!("empty selector is invalid for {kind}")));
+            let why = format!("empty selector is invalid for {kind}");
+            out.push(invalid_as("spec.selector", &shown_selector(selector), &why));
         }
     }
     let labels = &template["metadata"]["labels"];
-    if !selector_is_empty(selector) && !selects(selector, labels) {
+    // Daemon sets go on to their template, and say nothing more of the selector.
+    if !is_readable(selector) && kind != "daemonset" {
+        let why = if kind == "deployment" { "invalid label selector" } else { "" };
+        let tail = if why.is_empty() { String::new() } else { format!(": {why}") };
+        let message = format!("Invalid value: {}{tail}", shown_selector(selector));
+        out.push(Cause::new("FieldValueInvalid", "spec.selector", message));
+        return;
+    }
+    // No selector at all selects nothing, whereas an empty one has been reported already.
+    let misses = selector.is_null() || (!selector_is_empty(selector) && !selects(selector, labels));
+    if misses && is_readable(selector) {
         let why = "`selector` does not match template `labels`";
         out.push(invalid("spec.template.metadata.labels", labels, why));
     }
@@ -180,6 +191,15 @@ fn selector_and_template(spec: &Value, kind: &str, out: &mut Vec<Cause>) {
 fn selector_is_empty(selector: &Value) -> bool {
     let labels = selector.get("matchLabels").and_then(Value::as_object).is_none_or(Map::is_empty);
     labels && list(selector, "matchExpressions").is_empty()
+}
+
+/// Whether every term has a known operator and as many values as it takes.
+fn is_readable(selector: &Value) -> bool {
+    list(selector, "matchExpressions").iter().all(|term| match text(term, "operator") {
+        "In" | "NotIn" => !list(term, "values").is_empty(),
+        "Exists" | "DoesNotExist" => list(term, "values").is_empty(),
+        _ => false,
+    })
 }
 
 /// Judges a label selector.
@@ -230,6 +250,17 @@ fn job(new: &Value, old: Option<&Value>, out: &mut Vec<Cause>) {
         non_negative(new, &format!("/spec/{name}"), out);
     }
     job_spec(&new["spec"], "spec", out);
+    let selector = &new["spec"]["selector"];
+    let labels = &new["spec"]["template"]["metadata"]["labels"];
+    if selector.is_null() {
+        out.push(Cause::required("spec.selector", ""));
+    } else {
+        label_selector(selector, "spec.selector", out);
+    }
+    if selector.is_null() || !selects(selector, labels) {
+        let why = "`selector` does not match template `labels`";
+        out.push(invalid("spec.template.metadata.labels", labels, why));
+    }
     let Some(old) = old else { return };
     for name in ["selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"]
     {

@@ -34,8 +34,7 @@ impl Schedule {
         };
         let fields: Vec<&str> = text.split_whitespace().collect();
         let [minutes, hours, days, months, weekdays] = fields.as_slice() else { return None };
-        const MONTHS: [&str; 12] =
-            ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+        const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
         const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
         let starred = |field: &str| field.starts_with('*') || field.starts_with('?');
         Some(Self {
@@ -51,7 +50,7 @@ impl Schedule {
 
     /// The first start after `at`.
     pub(super) fn after(&self, at: Timestamp) -> Option<Timestamp> {
-        let from = at.to_zoned(TimeZone::UTC).datetime();
+        let from = TimeZone::UTC.to_datetime(at);
         let mut date = from.date();
         for _ in 0..HORIZON_DAYS {
             if self.fits(date) {
@@ -59,7 +58,7 @@ impl Schedule {
                     for minute in &self.minutes {
                         let start = DateTime::from_parts(date, jiff::civil::Time::new(*hour, *minute, 0, 0).ok()?);
                         if start > from {
-                            return start.to_zoned(TimeZone::UTC).ok().map(|z| z.timestamp());
+                            return TimeZone::UTC.to_timestamp(start).ok();
                         }
                     }
                 }

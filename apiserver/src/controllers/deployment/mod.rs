@@ -22,7 +22,10 @@ use super::{
     Change, Client, Controller, Key, Outcome,
     claim::{self, Owner},
     kinds,
-    object::{controller_key, controller_of, flag, generation, get, is_terminating, key, name, namespace, opt_int, scaled, status_of, text, write_status},
+    object::{
+        controller_key, controller_of, flag, generation, get, is_terminating, key, name, namespace, opt_int, scaled,
+        status_of, text, write_status,
+    },
     selector,
 };
 use crate::status::ApiError;
@@ -48,9 +51,8 @@ impl Controller for DeploymentController {
             let Some(set) = controller_key(&change.object, "apps", "ReplicaSet") else { return Vec::new() };
             let set = get(client, &kinds::replica_sets(), &set).ok().flatten();
             let owner = set.and_then(|s| controller_key(&s, "apps", "Deployment"));
-            let recreates = |k: &Key| {
-                get(client, &kinds::deployments(), k).ok().flatten().is_some_and(|d| is_recreate(&d))
-            };
+            let recreates =
+                |k: &Key| get(client, &kinds::deployments(), k).ok().flatten().is_some_and(|d| is_recreate(&d));
             return owner.filter(recreates).into_iter().collect();
         }
         Vec::new()
@@ -170,7 +172,7 @@ impl Rollout<'_> {
     fn old_pods_run(&self) -> Result<bool, ApiError> {
         let current = self.sets.new.as_ref().map_or("", |s| super::object::uid(s));
         let pods = self.client.list(&kinds::pods(), Some(self.namespace()))?;
-        let old: Vec<&str> = self.sets.old.iter().map(|s| super::object::uid(s)).collect();
+        let old: Vec<&str> = self.sets.old.iter().map(super::object::uid).collect();
         Ok(pods.iter().any(|pod| {
             let owner = controller_of(pod).map_or("", |r| text(r, "/uid"));
             owner != current && old.contains(&owner) && !super::pods::is_finished(pod)

@@ -176,20 +176,18 @@ impl Rollout<'_> {
         if !annotations.is_empty() {
             next["metadata"]["annotations"] = Value::Object(annotations);
         }
-        if !fresh && let Some(seconds) = opt_int(&self.deployment, "/spec/minReadySeconds") {
-            if seconds != int(set, "/spec/minReadySeconds") {
-                next["spec"]["minReadySeconds"] = json!(seconds);
-            }
+        if !fresh
+            && let Some(seconds) = opt_int(&self.deployment, "/spec/minReadySeconds")
+            && seconds != int(set, "/spec/minReadySeconds")
+        {
+            next["spec"]["minReadySeconds"] = json!(seconds);
         }
         next
     }
 
     /// What a set remembers about the size of its Deployment, to notice scaling by.
     pub(super) fn size_annotations(&self) -> [(&'static str, String); 2] {
-        [
-            (DESIRED, self.replicas().to_string()),
-            (MAX, (self.replicas() + self.max_surge()).to_string()),
-        ]
+        [(DESIRED, self.replicas().to_string()), (MAX, (self.replicas() + self.max_surge()).to_string())]
     }
 
     /// Puts the revision on the Deployment and, on a new set, restarts the progress deadline.

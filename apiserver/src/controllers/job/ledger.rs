@@ -103,7 +103,8 @@ impl Ledger {
         if failures == 0 {
             return None;
         }
-        let ended = all.iter().filter(|p| pods::phase(p) == "Failed").flat_map(|p| list(p, "/status/containerStatuses"));
+        let ended =
+            all.iter().filter(|p| pods::phase(p) == "Failed").flat_map(|p| list(p, "/status/containerStatuses"));
         let latest = ended.filter_map(|c| time(c, "/state/terminated/finishedAt")).max()?;
         let pause = first.saturating_mul(2_u32.saturating_pow(failures.min(16) - 1)).min(last);
         let waited = Duration::try_from(now.duration_since(latest)).unwrap_or(Duration::ZERO);

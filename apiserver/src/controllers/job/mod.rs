@@ -24,8 +24,8 @@ use super::{
     condition::{self, Condition, Times},
     kinds,
     object::{
-        controller_key, controller_of, delete, flag, get, has_finalizer, int, is_terminating, key, list, name, namespace,
-        opt_int, put_count, remove_finalizer, status_of, text, time, uid, write_status,
+        controller_key, controller_of, delete, flag, get, has_finalizer, int, is_terminating, key, list, name,
+        namespace, opt_int, put_count, remove_finalizer, status_of, text, time, uid, write_status,
     },
     pods, template,
 };
@@ -90,7 +90,8 @@ fn is_finished(job: &Value) -> bool {
 fn release_strays(client: &dyn Client, key: &Key, job: Option<&Value>) -> Result<(), ApiError> {
     for pod in client.list(&kinds::pods(), Some(&key.namespace))? {
         let named = controller_key(&pod, "batch", "Job").as_ref() == Some(key)
-            || (controller_of(&pod).is_none() && super::object::label(&pod, "batch.kubernetes.io/job-name") == key.name);
+            || (controller_of(&pod).is_none()
+                && super::object::label(&pod, "batch.kubernetes.io/job-name") == key.name);
         let owned = job.is_some_and(|j| super::object::is_controlled_by(&pod, uid(j)));
         let adoptable = job.is_some() && controller_of(&pod).is_none() && !is_terminating(&pod);
         if named && !owned && !adoptable && has_finalizer(&pod, TRACKING) {
@@ -153,7 +154,8 @@ impl Run<'_> {
         }
         let ledger = Ledger::open(self.job, &self.pods);
         let verdict = self.judge(&status, &ledger, now);
-        let mut outcome = Outcome { requeue_after: self.deadline(&status, now) };
+        let running = matches!(verdict, Verdict::Running);
+        let mut outcome = Outcome { requeue_after: self.deadline(&status, now).filter(|_| running && !suspended) };
         match verdict {
             Verdict::Running if suspended => {
                 self.stop_active()?;
@@ -176,8 +178,13 @@ impl Run<'_> {
             }
             Verdict::Succeeded => {
                 self.stop_active()?;
-                self.conclude(&mut status, &ledger, ["SuccessCriteriaMet", "Complete"], "CompletionsReached",
-                    "Reached expected number of succeeded pods");
+                self.conclude(
+                    &mut status,
+                    &ledger,
+                    ["SuccessCriteriaMet", "Complete"],
+                    "CompletionsReached",
+                    "Reached expected number of succeeded pods",
+                );
             }
             Verdict::Failed { reason, message } => {
                 self.stop_active()?;
@@ -232,7 +239,8 @@ impl Run<'_> {
         if text(self.job, "/spec/template/spec/restartPolicy") != "OnFailure" {
             return 0;
         }
-        let containers = self.pods.iter().filter(|p| !pods::is_finished(p)).flat_map(|p| list(p, "/status/containerStatuses"));
+        let containers =
+            self.pods.iter().filter(|p| !pods::is_finished(p)).flat_map(|p| list(p, "/status/containerStatuses"));
         containers.map(|c| int(c, "/restartCount")).sum()
     }
 
@@ -322,14 +330,7 @@ impl Run<'_> {
     }
 
     /// Announces the end, and declares it when no pod runs and every end is counted.
-    fn conclude(
-        &self,
-        status: &mut Value,
-        ledger: &Ledger,
-        [interim, last]: [&str; 2],
-        reason: &str,
-        message: &str,
-    ) {
+    fn conclude(&self, status: &mut Value, ledger: &Ledger, [interim, last]: [&str; 2], reason: &str, message: &str) {
         let now = self.client.now();
         condition::set(status, &Condition { kind: interim, status: "True", reason, message }, Times::Probe, now);
         let ended = self.pods.iter().all(pods::is_finished);

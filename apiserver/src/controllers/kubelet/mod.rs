@@ -28,9 +28,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     Change, Client, Controller, Key, Outcome, condition, kinds,
-    object::{
-        annotation, controller_of, get, is_terminating, key, name, namespace, opt_int, text, uid, write_status,
-    },
+    object::{annotation, controller_of, get, is_terminating, key, name, namespace, opt_int, text, uid, write_status},
     pods,
 };
 use crate::status::ApiError;

@@ -26,7 +26,8 @@ const ADDRESSES: u64 = 256 * 254;
 /// Containers wait to be created.
 pub(super) fn waiting(pod: &Value, why: &Waiting, now: Timestamp) -> Value {
     let mut status = base(pod, "Pending", now);
-    let inits: Vec<Value> = containers(pod, "initContainers").map(|c| wait_for(&c, &needless("PodInitializing"))).collect();
+    let inits: Vec<Value> =
+        containers(pod, "initContainers").map(|c| wait_for(&c, &needless("PodInitializing"))).collect();
     if !inits.is_empty() {
         status["initContainerStatuses"] = json!(inits);
     }
@@ -141,8 +142,10 @@ fn unready(statuses: &[Value]) -> String {
 fn closed_gates(pod: &Value) -> String {
     let open = |gate: &str| pod.get("status").is_some_and(|s| condition::is_true(s, gate));
     let gates = list(pod, "/spec/readinessGates").iter().map(|g| text(g, "/conditionType"));
-    let closed: Vec<String> =
-        gates.filter(|g| !open(g)).map(|g| format!("corresponding condition of pod readiness gate \"{g}\" does not exist or is not true.")).collect();
+    let closed: Vec<String> = gates
+        .filter(|g| !open(g))
+        .map(|g| format!("corresponding condition of pod readiness gate \"{g}\" does not exist or is not true."))
+        .collect();
     closed.join(" ")
 }
 
@@ -208,7 +211,10 @@ fn crashed(pod: &Value, container: &Value, old: Option<&Value>, now: Timestamp) 
     let at = rfc3339_seconds(now);
     let message = format!(
         "back-off 5m0s restarting failed container={} pod={}_{}({})",
-        text(container, "/name"), name(pod), namespace(pod), uid(pod),
+        text(container, "/name"),
+        name(pod),
+        namespace(pod),
+        uid(pod),
     );
     status["state"] = json!({"waiting": {"reason": "CrashLoopBackOff", "message": message}});
     status["lastState"] = json!({"terminated": {

@@ -66,8 +66,7 @@ pub(super) fn settle_owners(
 
 /// References that this controller sets and removes: to the set, and to any pod of that name.
 fn is_ours(reference: &Value, set: &Value, pod: &Value) -> bool {
-    text(reference, "/uid") == uid(set)
-        || (text(reference, "/kind") == "Pod" && text(reference, "/name") == name(pod))
+    text(reference, "/uid") == uid(set) || (text(reference, "/kind") == "Pod" && text(reference, "/name") == name(pod))
 }
 
 fn deletes(set: &Value, when: &str) -> bool {

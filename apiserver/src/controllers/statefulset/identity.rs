@@ -53,7 +53,8 @@ pub(super) fn pod(owner: Owner<'_>, ordinal: i64, revision: &Value) -> Value {
             .collect();
         // A claim replaces a volume of the same name in the pod template.
         let others = list(&pod, "/spec/volumes").iter();
-        let kept: Vec<Value> = others.filter(|v| !templates.iter().any(|t| name(t) == text(v, "/name"))).cloned().collect();
+        let kept: Vec<Value> =
+            others.filter(|v| !templates.iter().any(|t| name(t) == text(v, "/name"))).cloned().collect();
         volumes.extend(kept);
         pod["spec"]["volumes"] = json!(volumes);
     }
@@ -87,7 +88,8 @@ mod tests {
     #[test]
     fn only_canonical_names_have_an_ordinal() {
         let set = json!({"metadata": {"name": "db"}});
-        let cases = [("db-0", Some(0)), ("db-12", Some(12)), ("db-01", None), ("db-", None), ("db-a-1", None), ("x-1", None)];
+        let cases =
+            [("db-0", Some(0)), ("db-12", Some(12)), ("db-01", None), ("db-", None), ("db-a-1", None), ("x-1", None)];
         for (pod, expected) in cases {
             assert_eq!(ordinal(&set, pod), expected, "{pod}");
         }

@@ -24,7 +24,9 @@ use super::{
     Change, Client, Controller, Key, Outcome,
     claim::{self, Owner},
     kinds,
-    object::{generation, get, int, is_terminating, key, label, name, opt_int, put_count, status_of, text, write_status},
+    object::{
+        generation, get, int, is_terminating, key, label, name, opt_int, put_count, status_of, text, write_status,
+    },
     pods,
     revision::{self, Lookup},
 };
@@ -59,9 +61,8 @@ impl Controller for StatefulSetController {
         }
         let owner = Owner { object: &set, api_version: "apps/v1", kind: "StatefulSet" };
         let all = client.list(&kinds::pods(), Some(&key.namespace))?;
-        let mine = claim::claim(client, &kinds::pods(), owner, all, |pod| {
-            identity::ordinal(&set, name(pod)).is_some()
-        })?;
+        let mine =
+            claim::claim(client, &kinds::pods(), owner, all, |pod| identity::ordinal(&set, name(pod)).is_some())?;
         let mut history = revision::history(client, owner)?;
         let collisions = int(&set, "/status/collisionCount");
         let update = match revision::current(client, owner, &mut history, collisions)? {
@@ -81,11 +82,8 @@ impl Controller for StatefulSetController {
         let (status, recheck) = status(client, &set, &pods, &current, &update);
         write_status(client, &gvr, &set, status)?;
         result?;
-        let live: Vec<&str> = pods
-            .iter()
-            .map(|p| label(p, REVISION_LABEL))
-            .chain([name(&current), name(&update)])
-            .collect();
+        let live: Vec<&str> =
+            pods.iter().map(|p| label(p, REVISION_LABEL)).chain([name(&current), name(&update)]).collect();
         let limit = opt_int(&set, "/spec/revisionHistoryLimit").unwrap_or(10);
         revision::truncate(client, &history, &live, limit)?;
         Ok(Outcome { requeue_after: recheck })

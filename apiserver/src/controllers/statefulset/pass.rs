@@ -109,10 +109,7 @@ impl<'a> Pass<'a> {
         let revision = if self.keeps_current(ordinal) { self.current } else { self.update };
         let pod = identity::pod(self.owner, ordinal, revision);
         claims::ensure(self.client, self.owner, name(&pod))?;
-        let created = match self.client.create(&kinds::pods(), namespace(set), &pod) {
-            Ok(created) => created,
-            Err(e) => return Err(e),
-        };
+        let created = self.client.create(&kinds::pods(), namespace(set), &pod)?;
         claims::settle_owners(self.client, self.owner, &created, false)?;
         self.pods.insert(ordinal, created);
         Ok(())

@@ -1,0 +1,100 @@
+//! Annotations and the step summary of GitHub Actions.
+
+use std::fmt::Write as _;
+
+use super::words::{body, did, shown, tally, worst};
+use crate::verdict::{Outcome, ScenarioVerdict};
+
+/// GitHub shows so many annotations of a kind per step.
+const ANNOTATIONS: usize = 10;
+/// GitHub refuses summaries above 1 MiB.
+const SUMMARY_BYTES: usize = 900 * 1024;
+
+/// Workflow commands, one a line: failures first, then inconclusive runs, then how many were left out.
+#[must_use]
+pub fn annotations(verdicts: &[ScenarioVerdict]) -> String {
+    let mut lines = Vec::new();
+    for (outcome, command) in [(Outcome::Fail, "error"), (Outcome::Inconclusive, "warning")] {
+        let cases = verdicts.iter().flat_map(|verdict| verdict.all().map(move |case| (verdict, case)));
+        let mut found: Vec<String> = cases
+            .filter(|(_, case)| case.outcome == outcome)
+            .map(|(verdict, case)| {
+                let line = case.line.map(|line| format!(",line={line}")).unwrap_or_default();
+                let title = property(&format!("{}: {}", verdict.scenario, case.name));
+                format!("::{command} file={}{line},title={title}::{}", property(&verdict.file), data(case.headline()))
+            })
+            .collect();
+        if outcome == Outcome::Inconclusive {
+            found.extend(verdicts.iter().flat_map(|verdict| {
+                verdict.reasons.iter().map(|reason| {
+                    format!(
+                        "::{command} file={},title={}::{}",
+                        property(&verdict.file),
+                        property(&verdict.scenario),
+                        data(reason)
+                    )
+                })
+            }));
+        }
+        let left_out = found.len().saturating_sub(ANNOTATIONS);
+        lines.extend(found.into_iter().take(ANNOTATIONS));
+        if left_out > 0 {
+            lines.push(format!("::notice title=reconverge::{left_out} more of level {command} are in the report"));
+        }
+    }
+    lines.into_iter().map(|line| line + "\n").collect()
+}
+
+/// Markdown for the step summary.
+#[must_use]
+pub fn summary(verdicts: &[ScenarioVerdict]) -> String {
+    let mut text = format!("## Reconverge: {}\n\n{}.\n\n", worst(verdicts), tally(verdicts));
+    text.push_str("| scenario | run | outcome | time | what happened |\n|---|---|---|---|---|\n");
+    for verdict in verdicts {
+        for case in verdict.all() {
+            let what = if case.outcome == Outcome::Pass { did(case) } else { case.headline().to_owned() };
+            let cells = [verdict.scenario.as_str(), &case.name, case.outcome.as_str(), &shown(case.duration_ms), &what]
+                .map(cell);
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "| {} |", cells.join(" | "));
+        }
+    }
+    for verdict in verdicts {
+        for reason in &verdict.reasons {
+            let _ = writeln!(text, "\n**{}**: {reason}", verdict.scenario);
+        }
+        for case in verdict.all().filter(|case| case.outcome != Outcome::Pass) {
+            let block = format!(
+                "\n<details><summary>{}: {}</summary>\n\n{}\n</details>\n",
+                verdict.scenario,
+                case.name,
+                fenced(&body(case))
+            );
+            if text.len() + block.len() > SUMMARY_BYTES {
+                text.push_str("\nThe rest is in the report files.\n");
+                return text;
+            }
+            text.push_str(&block);
+        }
+    }
+    text
+}
+
+/// A fence longer than any in the text.
+fn fenced(text: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}diff\n{text}\n{fence}\n")
+}
+
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}
+
+fn data(text: &str) -> String {
+    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+fn property(text: &str) -> String {
+    data(text).replace(':', "%3A").replace(',', "%2C")
+}
