@@ -131,8 +131,8 @@ impl Lane {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct OperatorSpec {
     /// Manifests to apply before the operator starts: files or directories (`.yaml`, `.yml`, `.json`), relative to
-    /// the scenario file. CRDs, RBAC, ServiceAccounts, namespaces. Deployments in them are left out for `process`. A path with a placeholder such as `{{cache}}`
-    /// is read only after the build command, which makes it.
+    /// the scenario file. CRDs, RBAC, ServiceAccounts, namespaces. Deployments in them are left out for `process`.
+    /// A path with a placeholder such as `{{cache}}` is read only after the build command, which makes it.
     #[serde(default)]
     pub install: Vec<String>,
     /// `namespace/name` of the ServiceAccount whose token and RBAC the operator uses. Without it: cluster admin.
