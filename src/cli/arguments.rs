@@ -130,7 +130,7 @@ pub struct Running {
     #[arg(long, value_enum, env = "RECONVERGE_CLUSTER")]
     pub cluster: Option<LaneArgument>,
     /// Runs at a time; operators marked `exclusive` always run one at a time.
-    #[arg(long, default_value_t = 4, env = "RECONVERGE_PARALLEL")]
+    #[arg(long, default_value_t = 8, env = "RECONVERGE_PARALLEL")]
     pub parallel: usize,
     /// Where the run directory goes.
     #[arg(long, default_value = "target/reconverge/runs", env = "RECONVERGE_RUNS")]

@@ -23,7 +23,7 @@ deadline           60s for a step or a fault-free run to become quiet
 recovery.within    120s from the last thing done to the operator
 maskBudgetPercent  10: the learned mask may hide at most so many of the leaves
 seed               1; `--repeat N` counts up from it
-parallel           4 runs at a time; operators marked `exclusive` one at a time
+parallel           8 runs at a time; operators marked `exclusive` one at a time
 ";
 
 /// `reconverge explain`.
