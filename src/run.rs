@@ -191,6 +191,8 @@ async fn start_operator(
     let path = setup.directory.join("operator.kubeconfig");
     std::fs::write(&path, cluster::kubeconfig(&endpoint, &token, &plan.namespace))
         .map_err(|source| write_error(&path, source))?;
+    // The operator has a working directory of its own.
+    let path = path.canonicalize().map_err(|source| write_error(&path, source))?;
     // The token is of a cluster that ends with this run, but others shall not read it meanwhile.
     let _ = std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600));
     let port = process::free_port().map_err(|source| write_error(Path::new("a free TCP port"), source))?;

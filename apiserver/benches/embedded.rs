@@ -8,7 +8,6 @@ use std::{cell::Cell, hint::black_box, net::Ipv4Addr};
 use criterion::{Criterion, criterion_group, criterion_main};
 use reconverge_apiserver::{
     auth::Identity,
-    controllers::Client,
     resource::Gvr,
     server::{ApiServer, Options},
 };

@@ -26,5 +26,6 @@ pub mod store;
 pub mod pipeline;
 pub mod controllers;
 pub mod server;
+pub mod ledger;
 
 pub use server::{ApiServer, Options};

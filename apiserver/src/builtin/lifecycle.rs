@@ -56,9 +56,8 @@ pub fn prepare_create(gvk: &Gvk, object: &mut Value) {
             map.insert("status".into(), json!({"phase": "Pending"}));
         }
         ("apps", "DaemonSet") => {
-            if template_generation(object) < 1 {
-                set_template_generation(object, 1);
-            }
+            let first = template_generation(object).max(1);
+            set_template_generation(object, first);
         }
         ("batch", "Job") => select_own_pods(object),
         _ => {}

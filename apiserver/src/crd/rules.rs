@@ -12,7 +12,7 @@ use kube_cel::{
     KubeCelExt as _,
     cel::{
         Context, ExecutionError, Value as Cel,
-        objects::{Key, OptionalValue},
+        objects::{Key, Map, OptionalValue},
         parser::{Expression, Parser},
     },
 };
@@ -178,7 +178,7 @@ fn typed(value: &Value, ty: Option<TypeRef>, base: &Context) -> Cel {
                 let shown = if is_map { name.clone() } else { escape(name) };
                 (Key::String(Arc::new(shown)), typed(inner, ty.and_then(|t| t.field(name)), base))
             });
-            Cel::Map(pairs.collect::<std::collections::HashMap<_, _>>().into())
+            Cel::Map(Map { map: Arc::new(pairs.collect()) })
         }
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct Call {
     pub user: Identity,
     /// The field manager that the write is recorded for.
     pub manager: String,
+    /// The request itself named the manager.
+    pub named_manager: bool,
     pub dry_run: bool,
     pub force: bool,
     pub validation: FieldValidation,
@@ -42,6 +44,7 @@ impl Call {
             subresource: String::new(),
             user,
             manager: manager.into(),
+            named_manager: !manager.is_empty(),
             dry_run: false,
             force: false,
             validation: FieldValidation::Ignore,
@@ -66,6 +69,7 @@ impl Call {
             other => return Err(bad_option("fieldValidation", other, &["Ignore", "Strict", "Warn"])),
         };
         self.force = query.flag("force");
+        self.named_manager = !query.get("fieldManager").is_empty();
         self.manager = match query.get("fieldManager") {
             "" => default_manager(user_agent),
             given => given.to_owned(),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::{
@@ -60,7 +61,43 @@ pub(crate) fn list(tx: &Tx<'_>, call: &Call, query: &Query, form: Form) -> Resul
             metadata["remainingItemCount"] = left.into();
         }
     }
+    if form == Form::Object && convert::is_identity(&call.kind) {
+        let body = Listed {
+            kind: &call.kind.list_kind,
+            api_version: call.kind.kind.api_version(),
+            metadata,
+            items: chosen.into_iter().map(|object| Item { object, typed: call.kind.custom.is_some() }).collect(),
+        };
+        return Ok(Answer::json(200, &body));
+    }
     Ok(Answer::json(200, &collection(call, form, &chosen, metadata, tx)))
+}
+
+/// A list that is written straight from the store; copies of large lists are what costs most in a poll.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Listed<'a> {
+    kind: &'a str,
+    api_version: String,
+    metadata: Value,
+    items: Vec<Item<'a>>,
+}
+
+struct Item<'a> {
+    object: &'a Value,
+    /// Items of built-in lists are typed by the list alone.
+    typed: bool,
+}
+
+impl Serialize for Item<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.object {
+            Value::Object(map) if !self.typed => {
+                serializer.collect_map(map.iter().filter(|(key, _)| !matches!(key.as_str(), "apiVersion" | "kind")))
+            }
+            other => other.serialize(serializer),
+        }
+    }
 }
 
 /// The list object in the asked form.
@@ -73,7 +110,6 @@ pub(crate) fn collection(call: &Call, form: Form, objects: &[&Arc<Value>], metad
                 if kind.custom.is_none()
                     && let Some(map) = item.as_object_mut()
                 {
-                    // Items of built-in lists are typed by the list.
                     map.remove("apiVersion");
                     map.remove("kind");
                 }

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::{patch, status::ApiError};
+use crate::{
+    patch,
+    status::{ApiError, Cause},
+};
 
 use super::{
     access, body,
@@ -102,6 +105,10 @@ fn same_name(call: &Call, object: &Value) -> Result<(), ApiError> {
 }
 
 fn apply(tx: &mut Tx<'_>, call: &mut Call, patch: &Patch) -> Result<Updated, ApiError> {
+    if !call.named_manager {
+        let cause = Cause::required("fieldManager", "is required for apply patch");
+        return Err(ApiError::invalid("meta.k8s.io", "PatchOptions", "", vec![cause]));
+    }
     let mut applied = patch.value.clone();
     if meta::field(&applied, "managedFields").and_then(Value::as_array).is_some_and(|m| !m.is_empty()) {
         return Err(ApiError::bad_request("metadata.managedFields must be nil"));

@@ -13,7 +13,9 @@ use crate::{auth::Identity, clock::SystemClock};
 
 use super::{ApiServer, Body, Options};
 
+mod access;
 mod basics;
+mod controlled;
 mod lifecycle;
 mod listing;
 mod tls;

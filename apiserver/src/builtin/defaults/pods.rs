@@ -23,9 +23,7 @@ pub(super) fn apply(name: &str, map: &mut Map<String, Value>) {
         "core.v1.ServiceAccountTokenProjection" => put(map, "expirationSeconds", 3600),
         // The unset host path type is written out as an empty string.
         "core.v1.HostPathVolumeSource" => {
-            if !map.contains_key("type") {
-                map.insert("type".into(), "".into());
-            }
+            map.entry("type").or_insert_with(|| "".into());
         }
         _ => {}
     }

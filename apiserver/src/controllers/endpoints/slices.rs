@@ -47,7 +47,13 @@ pub(super) fn write(client: &dyn Client, service: &Value, all: &[Value]) -> Resu
 fn wanted(service: &Value, all: &[Value]) -> Vec<(Vec<Value>, Vec<Value>)> {
     let mut groups: BTreeMap<String, (Vec<Value>, Vec<Value>)> = BTreeMap::new();
     for pod in all {
-        let ports = ports(service, pod);
+        let mut ports = ports(service, pod);
+        for port in &mut ports {
+            // Here the API defaults the name to the empty text, where Endpoints leave it out.
+            if port["name"].is_null() {
+                port["name"] = json!("");
+            }
+        }
         let group = groups.entry(json!(ports).to_string()).or_insert_with(|| (ports, Vec::new()));
         group.1.push(endpoint(service, pod));
     }

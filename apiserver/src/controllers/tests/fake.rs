@@ -254,6 +254,14 @@ impl Client for Fake {
         }
         match gvr.resource.as_str() {
             "namespaces" => next["spec"] = json!({"finalizers": ["kubernetes"]}),
+            // The one default here that has made a controller write for ever.
+            "endpointslices" => {
+                for port in next["ports"].as_array_mut().into_iter().flatten() {
+                    if port["name"].is_null() {
+                        port["name"] = json!("");
+                    }
+                }
+            }
             "pods" => next["status"] = json!({"phase": "Pending"}),
             _ => {}
         }

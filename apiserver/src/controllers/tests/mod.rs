@@ -5,6 +5,7 @@
 
 mod fake;
 mod running;
+mod real;
 mod workloads;
 mod batch;
 mod deletion;

@@ -50,6 +50,7 @@ fn endpoints_follow_ready_pods() {
 #[test]
 fn unready_pods_are_listed_apart_and_headless_services_name_their_pods() {
     let mut cluster = Cluster::start();
+    // A port without a name: its slice has the empty one, and must be recognised by it.
     cluster.create(service(json!({"clusterIP": "None", "ports": [{"port": 5432}]})));
     let mut set = workload("StatefulSet", "web", json!({"replicas": 1, "serviceName": "web"}));
     set["spec"]["template"]["metadata"]["annotations"] = json!({"reconverge.dev/pod": "not-ready"});

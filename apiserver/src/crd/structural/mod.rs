@@ -104,11 +104,10 @@ fn unsupported_keywords(schema: &Value, path: &str, out: &mut Vec<Cause>) {
     if schema.get("items").is_some_and(Value::is_array) {
         out.push(forbidden(child(path, "items"), "items must be a schema object and not an array"));
     }
-    if let Some(pattern) = schema.get("pattern").and_then(Value::as_str) {
-        if keywords::regex(pattern).is_none() {
-            let why = "must be a valid regular expression, but isn't";
-            out.push(invalid(child(path, "pattern"), &Value::from(pattern), why));
-        }
+    let pattern = schema.get("pattern").and_then(Value::as_str);
+    if let Some(pattern) = pattern.filter(|p| keywords::regex(p).is_none()) {
+        let why = "must be a valid regular expression, but isn't";
+        out.push(invalid(child(path, "pattern"), &Value::from(pattern), why));
     }
 }
 

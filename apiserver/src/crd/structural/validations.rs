@@ -38,14 +38,10 @@ pub(super) fn validations(schema: &Value, path: &str, out: &mut Vec<Cause>) {
                 }
             }
         }
-        if let Some(source) = rule.get("messageExpression").and_then(Value::as_str) {
-            if let Err(why) = rules::compile(source) {
-                out.push(invalid(
-                    child(&base, "messageExpression"),
-                    rule,
-                    &format!("messageExpression compilation failed: {why}"),
-                ));
-            }
+        let source = rule.get("messageExpression").and_then(Value::as_str);
+        if let Some(Err(why)) = source.map(rules::compile) {
+            let detail = format!("messageExpression compilation failed: {why}");
+            out.push(invalid(child(&base, "messageExpression"), rule, &detail));
         }
         let reasons = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
         if let Some(other) = rule.get("reason").filter(|r| !r.as_str().is_some_and(|r| reasons.contains(&r))) {

@@ -7,7 +7,6 @@
 //! LimitRange and ResourceQuota are not enforced: pods are refused where one exists. Webhooks and admission policies
 //! are not called: a request that one of them matches is refused.
 
-mod job;
 pub(crate) mod namespace;
 mod pod;
 mod quota;
@@ -29,7 +28,6 @@ pub(crate) fn on_create(tx: &Tx<'_>, call: &Call, object: &mut Value) -> Result<
             quota::check(tx, call)?;
             pod::admit(tx, call, object)?;
         }
-        "jobs.batch" => job::select(object),
         "services" => service::allocate(tx, call, object, None)?,
         "persistentvolumeclaims" => {
             storage::default_class(tx, object);

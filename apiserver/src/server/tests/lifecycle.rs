@@ -164,6 +164,38 @@ async fn services_get_addresses_and_ports() {
 }
 
 #[tokio::test]
+async fn dual_stack_services_are_refused() {
+    let t = Tester::new();
+    let service = json!({
+        "metadata": {"name": "a"}, "spec": {"ports": [{"port": 80}], "ipFamilyPolicy": "RequireDualStack"},
+    });
+    assert_eq!(t.post(SERVICES, &service).await.code, 501);
+}
+
+#[tokio::test]
+async fn versions_of_a_custom_resource_differ_in_name_only() {
+    let t = Tester::new();
+    let mut crd = widget_crd();
+    let mut second = crd["spec"]["versions"][0].clone();
+    second["name"] = "v1beta1".into();
+    second["storage"] = false.into();
+    second["deprecated"] = true.into();
+    crd["spec"]["versions"].as_array_mut().unwrap().push(second);
+    assert_eq!(t.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &crd).await.code, 201);
+    assert_eq!(t.post(WIDGETS, &widget("w")).await.code, 201);
+    let old = "/apis/example.com/v1beta1/namespaces/default/widgets/w";
+    let got = t.get(old).await;
+    assert_eq!((got.code, &got.body["apiVersion"]), (200, &json!("example.com/v1beta1")));
+    assert_eq!(got.headers["warning"], "299 - \"example.com/v1beta1 Widget is deprecated\"");
+    let before = t.server.revision();
+    assert_eq!(t.put(old, &got.body).await.code, 200);
+    assert_eq!(t.server.revision(), before, "the same object in another version is no change");
+    t.merge(old, &json!({"spec": {"text": "z"}})).await;
+    let stored = t.get(&format!("{WIDGETS}/w")).await.body;
+    assert_eq!((&stored["apiVersion"], &stored["spec"]["text"]), (&json!("example.com/v1"), &json!("z")));
+}
+
+#[tokio::test]
 async fn claims_get_the_default_class() {
     let t = Tester::new();
     let claims = "/api/v1/namespaces/default/persistentvolumeclaims";
