@@ -18,6 +18,7 @@ use super::{
         Trigger,
     },
     manifest::objection,
+    names::{LEAF_PATH, is_dns_label, is_dns_subdomain, is_leaf_path},
     parse::ScenarioFile,
     placeholder::{self, PlaceholderError},
     predicate::Predicate,
@@ -350,70 +351,6 @@ impl Checker<'_> {
         for (index, skip) in spec.skip_oracles.iter().enumerate() {
             let path = format!("spec.skipOracles[{index}].reason");
             self.require(!skip.reason.trim().is_empty(), &path, "say why this oracle does not apply");
-        }
-    }
-}
-
-const LEAF_PATH: &str = "not a path: write names with dots, `*` for any, `[0]`, or `[\"a.b/c\"]`";
-
-/// `status.lastSyncTime`, `spec.ports[*].nodePort`, `metadata.annotations["a.b/c"]`.
-fn is_leaf_path(path: &str) -> bool {
-    let mut rest = path;
-    let mut first = true;
-    while !rest.is_empty() {
-        if let Some(inner) = rest.strip_prefix('[') {
-            let end = match inner.strip_prefix('"') {
-                Some(quoted) => quoted.find("\"]").filter(|end| *end > 0).map(|end| end + 2),
-                None => inner.find(']').filter(|end| {
-                    let index = &inner[..*end];
-                    index == "*" || (!index.is_empty() && index.chars().all(|c| c.is_ascii_digit()))
-                }),
-            };
-            let Some(end) = end else { return false };
-            rest = &inner[end + 1..];
-        } else {
-            let name = if first { rest } else { rest.strip_prefix('.').unwrap_or_default() };
-            let end = name.find(['.', '[']).unwrap_or(name.len());
-            let word = &name[..end];
-            let fits = word.chars().all(|c| c.is_ascii_alphanumeric() || "-_/$".contains(c));
-            if word.is_empty() || (word != "*" && !fits) {
-                return false;
-            }
-            rest = &name[end..];
-        }
-        first = false;
-    }
-    !first
-}
-
-fn is_dns_label(name: &str) -> bool {
-    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    (1..=63).contains(&name.len()) && name.chars().all(inner) && !name.starts_with('-') && !name.ends_with('-')
-}
-
-fn is_dns_subdomain(name: &str) -> bool {
-    name.len() <= 253 && name.split('.').all(is_dns_label)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn leaf_paths() {
-        for path in ["status", "status.a-b", "a.*.b", "ports[0].x", "ports[*]", r#"m["a.b/c"]"#, r#"m["a"].b"#] {
-            assert!(is_leaf_path(path), "{path}");
-        }
-        for path in ["", ".", "a.", "a..b", "a[", "a[x]", r#"a[""]"#, "a b", "a[0", r#"a["x]"#, ".a", "a*"] {
-            assert!(!is_leaf_path(path), "{path}");
-        }
-    }
-
-    #[test]
-    fn names() {
-        assert!(is_dns_label("a-1") && is_dns_subdomain("a.b"));
-        for wrong in ["", "A", "-a", "a-", "a_b", "a.b"] {
-            assert!(!is_dns_label(wrong), "{wrong}");
         }
     }
 }

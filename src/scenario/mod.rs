@@ -8,6 +8,7 @@
 //! Strict: an unknown field or a bad value is an error with file, line, column and a suggestion.
 
 pub mod duration;
+mod perturbation;
 pub mod format;
 pub mod plan;
 
@@ -18,7 +19,9 @@ pub mod selector;
 pub mod predicate;
 pub mod manifest;
 mod placeholder;
+mod names;
 pub mod check;
+mod fill;
 pub mod resolve;
 pub mod schema;
 

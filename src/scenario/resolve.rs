@@ -19,12 +19,12 @@ use serde_json::Value;
 use super::{
     check::{KnownIds, check, check_ids},
     error::{Problem, ScenarioError},
-    format::{Action, Expectation, Lane, Manifest, ObjectRef, Perturbation, Scenario, Step},
+    fill::Filler,
+    format::{Lane, Manifest, Perturbation, Scenario},
     manifest::{self, Document, Scopes, runs_pods, sort_for_install},
     parse::{ScenarioFile, parse},
     placeholder::{PlaceholderError, fill_in},
-    plan::{OperatorPlan, PLAN_VERSION, Plan, PlannedAction, PlannedPerturbation, PlannedStep},
-    predicate,
+    plan::{OperatorPlan, PLAN_VERSION, Plan, PlannedPerturbation},
 };
 use crate::seed::Seed;
 
@@ -353,76 +353,4 @@ fn operator(loaded: &Loaded, context: &Context, filler: &Filler) -> Result<Opera
         stop_timeout: process.stop_timeout,
         exclusive: process.exclusive,
     })
-}
-
-/// Fills in the scenario's namespace where none is named.
-struct Filler {
-    scopes: Scopes,
-    namespace: String,
-}
-
-impl Filler {
-    fn object(&self, object: &mut Value) {
-        self.scopes.fill_namespace(object, &self.namespace);
-    }
-
-    fn reference(&self, object: &mut ObjectRef) {
-        if object.namespace.is_none() && self.scopes.is_namespaced(&object.api_version, &object.kind) {
-            object.namespace = Some(self.namespace.clone());
-        }
-    }
-
-    fn expectation(&self, expectation: &Expectation) -> Expectation {
-        let mut filled = expectation.clone();
-        self.reference(&mut filled.object);
-        filled
-    }
-
-    /// The planned form of a step; a checked step has exactly one action.
-    fn step(&self, step: &Step, objects: &[Value]) -> Option<PlannedStep> {
-        let action = match step.actions().pop()? {
-            Action::Apply(_) => {
-                let mut objects = objects.to_vec();
-                objects.iter_mut().for_each(|object| self.object(object));
-                PlannedAction::Apply(objects)
-            }
-            Action::Patch(mut patch) => {
-                self.reference(&mut patch.target);
-                PlannedAction::Patch(patch)
-            }
-            Action::Delete(mut object) => {
-                self.reference(&mut object);
-                PlannedAction::Delete(object)
-            }
-            Action::Scale(mut scale) => {
-                self.reference(&mut scale.target);
-                PlannedAction::Scale(scale)
-            }
-            Action::Wait(mut wait) => {
-                self.reference(&mut wait.condition.object);
-                PlannedAction::Wait(wait)
-            }
-        };
-        let name = step.name.clone().unwrap_or_else(|| in_words(&action));
-        Some(PlannedStep { name, action })
-    }
-}
-
-/// The name of a step that has none.
-fn in_words(action: &PlannedAction) -> String {
-    match action {
-        PlannedAction::Apply(objects) => {
-            let of = |object: &Value| crate::object::ObjectKey::of(object).map(|key| key.to_string());
-            match objects.as_slice() {
-                [one] => format!("apply {}", of(one).unwrap_or_default()),
-                many => format!("apply {} objects", many.len()),
-            }
-        }
-        PlannedAction::Patch(patch) => format!("patch {}", predicate::describe(&patch.target)),
-        PlannedAction::Delete(object) => format!("delete {}", predicate::describe(object)),
-        PlannedAction::Scale(scale) => {
-            format!("scale {} to {}", predicate::describe(&scale.target), scale.replicas)
-        }
-        PlannedAction::Wait(wait) => format!("wait for {}", predicate::describe(&wait.condition.object)),
-    }
 }

@@ -23,6 +23,12 @@ pub enum Bug {
     OrphanLeft,
     /// After one error a Widget is not looked at again until the next start.
     DeafAfterError,
+    /// A Widget that is ready when a process sees it for the first time counts as finished for good.
+    DeafAfterRestart,
+    /// After an error the pass sleeps before it ends, so that nothing else can start another one.
+    SlowAfterError,
+    /// A conflict on the Deployment, which "cannot happen", ends the process.
+    PanicOnConflict,
     /// `observedGeneration` is only written the first time.
     StaleGeneration,
     /// Changes of the ConfigMaps and the Service are not watched.

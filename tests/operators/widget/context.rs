@@ -27,9 +27,9 @@ pub struct Context {
 pub struct Memory {
     /// Passes that failed since the last good one, by Widget.
     pub failures: BTreeMap<String, u32>,
-    /// With the bug `secret-rotated-at-start`: Widgets that this process has seen.
+    /// With the bugs `secret-rotated-at-start` and `deaf-after-restart`: Widgets that this process has seen.
     pub seen: BTreeSet<String>,
-    /// With the bug `deaf-after-error`: Widgets that are not looked at any more.
+    /// With the bugs `deaf-after-error` and `deaf-after-restart`: Widgets that are not looked at any more.
     pub given_up: BTreeSet<String>,
 }
 

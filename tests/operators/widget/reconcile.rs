@@ -3,6 +3,7 @@
 use std::{
     hash::{BuildHasher as _, RandomState},
     sync::Arc,
+    time::Duration,
 };
 
 use k8s_openapi::api::{
@@ -29,18 +30,22 @@ const FINALIZER: &str = "specimen.reconverge.dev/registration";
 /// Brings the cluster one pass closer to what a Widget asks for.
 pub async fn reconcile(cached: Arc<Widget>, context: Arc<Context>) -> Result<Action, Error> {
     let key = key(&cached);
-    if context.memory().given_up.contains(&key) {
+    if context.memory().given_up.contains(&key) && cached.metadata.deletion_timestamp.is_none() {
         return Ok(Action::await_change());
     }
     let (namespace, name) = (cached.namespace().unwrap_or_default(), cached.name_any());
     let widgets: Api<Widget> = Api::namespaced(context.client.clone(), &namespace);
     // The cache may be behind: a Widget that is gone must not be registered once more.
     if let Some(widget) = widgets.get_opt(&name).await.map_err(doing(format!("get Widget {name}")))? {
-        if widget.metadata.deletion_timestamp.is_some() {
-            clean_up(&context, &widgets, &widget).await?;
+        let outcome = if widget.metadata.deletion_timestamp.is_some() {
+            clean_up(&context, &widgets, &widget).await
         } else {
-            maintain(&context, &widgets, widget).await?;
+            maintain(&context, &widgets, widget).await
+        };
+        if outcome.is_err() && context.has(Bug::SlowAfterError) {
+            take_a_nap().await;
         }
+        outcome?;
     }
     context.memory().failures.remove(&key);
     Ok(Action::await_change())
@@ -67,6 +72,9 @@ fn key(widget: &Widget) -> String {
 async fn maintain(context: &Context, widgets: &Api<Widget>, widget: Widget) -> Result<(), Error> {
     let client = &context.client;
     let namespace = widget.namespace().unwrap_or_default();
+    if context.has(Bug::DeafAfterRestart) && is_finished(context, &widget) {
+        return Ok(());
+    }
     // First of all, since what is made outside needs somebody who removes it.
     let widget = add_finalizer(widgets, widget).await?;
     ensure(client, &namespace, &children::registration(&widget)).await?;
@@ -85,6 +93,9 @@ async fn maintain(context: &Context, widgets: &Api<Widget>, widget: Widget) -> R
             tracing::info!(%error, "someone else was faster");
             return Ok(());
         }
+        Err(error) if context.has(Bug::PanicOnConflict) && error.is_conflict() => {
+            panic!("nobody else writes our Deployments: {error}")
+        }
         other => other?,
     };
     let mut cache_name = widget.status.as_ref().and_then(|status| status.cache_name.clone());
@@ -92,6 +103,18 @@ async fn maintain(context: &Context, widgets: &Api<Widget>, widget: Widget) -> R
         cache_name = Some(create(client, &namespace, &children::cache(&widget)).await?.name_any());
     }
     write_status(context, widgets, widget, cache_name).await
+}
+
+/// Only with the bug `deaf-after-restart`: decides on first sight, and never again.
+fn is_finished(context: &Context, widget: &Widget) -> bool {
+    let mut memory = context.memory();
+    let key = key(widget);
+    let ready = widget.status.as_ref().is_some_and(|status| status.phase == "Ready");
+    if memory.seen.insert(key.clone()) && ready {
+        memory.given_up.insert(key);
+        return true;
+    }
+    false
 }
 
 async fn add_finalizer(widgets: &Api<Widget>, widget: Widget) -> Result<Widget, Error> {
@@ -217,6 +240,12 @@ fn status_of(widget: &Widget, before: Option<&WidgetStatus>, deployment: Option<
         conditions: vec![condition],
         ..WidgetStatus::default()
     }
+}
+
+/// Holds the Widget's next pass back, whatever happens meanwhile.
+#[expect(clippy::disallowed_methods, reason = "this wait without a condition is the bug")]
+async fn take_a_nap() {
+    tokio::time::sleep(Duration::from_secs(12)).await;
 }
 
 #[expect(clippy::disallowed_methods, reason = "the operator under test lives in real time, as any operator does")]
