@@ -227,7 +227,9 @@ impl Stage<'_> {
         if restarted {
             self.await_operator(before).await?;
         }
-        let recovered = self.converge(self.plan().recovery_within.0).await?;
+        // Longer than the bound, so that a slow recovery is seen as one and not as none at all.
+        let patience = self.plan().recovery_within.0 + self.plan().deadline.0;
+        let recovered = self.converge(patience).await?;
         let converged = self.mark_convergence(&recovered);
         self.probe().await?;
         outcome.snapshots.push(self.observer.snapshot(SnapshotLabel::Final).await?);

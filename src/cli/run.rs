@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use serde_json::{Value, json};
+
 use super::{
     arguments::{Format, Global, LaneArgument, Replay, Run, Running},
     exit::Exit,
@@ -60,12 +62,27 @@ fn dry_run(job: &Job) -> Exit {
         text.push_str(&format!("{}: {} fault-free runs, then\n", loaded.scenario.metadata.name, spec.references));
         for entry in resolve::perturbations(loaded) {
             let detail = serde_json::to_value(&entry.perturbation).unwrap_or_default();
-            let detail = detail.get(entry.perturbation.id()).cloned().unwrap_or_default();
-            text.push_str(&format!("  {} x {} seeds {detail}\n", entry.name, job.seeds.len()));
+            let detail = said(detail.get(entry.perturbation.id()).unwrap_or(&Value::Null));
+            let detail = if detail == json!({}) { String::new() } else { format!("  {detail}") };
+            text.push_str(&format!("  {} x {} seeds{detail}\n", entry.name, job.seeds.len()));
         }
     }
     output::result(&text);
     Exit::Pass
+}
+
+/// Options without those that say nothing.
+fn said(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let kept = map.iter().map(|(key, value)| (key.clone(), said(value)));
+            kept.filter(|(_, value)| {
+                !matches!(value, Value::Null | Value::Bool(false)) && *value != json!([]) && *value != json!({})
+            })
+            .collect()
+        }
+        other => other.clone(),
+    }
 }
 
 async fn carry_out(job: Job, global: &Global) -> Exit {
