@@ -126,10 +126,14 @@ async fn carry_out(job: Job, global: &Global) -> Exit {
                     break;
                 }
             }
-            Err(RunError::Interrupted) => {}
             Err(error) => {
+                let name = &selected.loaded.scenario.metadata.name;
                 exit = exit.worst(exit_of(&error));
-                output::error(&format!("{}: {}", selected.loaded.scenario.metadata.name, campaign::chain(&error)));
+                let why = campaign::chain(&error);
+                if !matches!(error, RunError::Interrupted) {
+                    output::error(&format!("{name}: {why}"));
+                }
+                verdicts.push(ScenarioVerdict::not_run(name, selected.loaded.file.display().to_string(), why));
             }
         }
     }
