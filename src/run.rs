@@ -259,7 +259,9 @@ impl Stage<'_> {
         let activity = self.recorder.activity();
         if activity.refused > 0 {
             let refused = refused_requests(&self.recorder.history());
-            outcome.inconclusive.push(format!("the cluster refused {} requests as unsupported: {refused}", activity.refused));
+            outcome
+                .inconclusive
+                .push(format!("the cluster refused {} requests as unsupported: {refused}", activity.refused));
         }
         outcome.inconclusive.extend(self.observer.broken());
         self.operator.stop().await;

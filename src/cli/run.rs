@@ -36,13 +36,8 @@ pub async fn run(command: Run, global: &Global) -> Exit {
         Err(exit) => return exit,
     };
     let seeds = (0..command.repeat).map(|step| Seed(command.seed.0.wrapping_add(step))).collect();
-    let job = Job {
-        selected,
-        seeds,
-        only: command.perturbations,
-        fail_fast: command.fail_fast,
-        running: command.running,
-    };
+    let job =
+        Job { selected, seeds, only: command.perturbations, fail_fast: command.fail_fast, running: command.running };
     if command.dry_run { dry_run(&job) } else { carry_out(job, global).await }
 }
 
@@ -91,7 +86,11 @@ async fn carry_out(job: Job, global: &Global) -> Exit {
     if !global.quiet {
         let seeds = job.seeds.len();
         let first = job.seeds.first().copied().unwrap_or(Seed(1));
-        output::note(&format!("seed {first}{}; run directory {}", if seeds > 1 { format!(" and {} more", seeds - 1) } else { String::new() }, directory.display()));
+        output::note(&format!(
+            "seed {first}{}; run directory {}",
+            if seeds > 1 { format!(" and {} more", seeds - 1) } else { String::new() },
+            directory.display()
+        ));
     }
     let (events, receiver) = EventSink::channel();
     let shown = progress::show(receiver, global);
@@ -155,7 +154,6 @@ async fn one_scenario(
     campaign(&selected.loaded, &options).await
 }
 
-
 fn lane(argument: LaneArgument) -> Lane {
     match argument {
         LaneArgument::Embedded => Lane::Embedded,
@@ -167,7 +165,9 @@ fn lane(argument: LaneArgument) -> Lane {
 
 fn exit_of(error: &RunError) -> Exit {
     match error {
-        RunError::Scenario(_) | RunError::Predicate(_) | RunError::Cluster(crate::cluster::ClusterError::LaneUnavailable(_)) => Exit::Usage,
+        RunError::Scenario(_)
+        | RunError::Predicate(_)
+        | RunError::Cluster(crate::cluster::ClusterError::LaneUnavailable(_)) => Exit::Usage,
         RunError::Interrupted => Exit::Interrupted,
         _ => Exit::Environment,
     }
