@@ -74,7 +74,8 @@ pub async fn campaign(loaded: &Loaded, options: &Options) -> Result<ScenarioVerd
     let references = run_references(&reference_plan, options, &slots).await?;
     let reference = verdict::learn_reference(&references);
     let judged = verdict::judge_references(&references);
-    let judged: Vec<CaseVerdict> = judged.into_iter().map(|case| announce(options, with_replay(case, options))).collect();
+    let judged: Vec<CaseVerdict> =
+        judged.into_iter().map(|case| announce(options, with_replay(case, options))).collect();
     let sound = judged.iter().all(|case| case.outcome == Outcome::Pass);
     let mut cases = Vec::new();
     // Against a reference that is itself wrong, every perturbed run would be noise.
@@ -203,8 +204,7 @@ async fn carry_out(
     options: &Options,
 ) -> Result<RunRecord, RunError> {
     let directory = options.directory.join(name);
-    std::fs::create_dir_all(&directory)
-        .map_err(|source| RunError::Write { path: directory.clone(), source })?;
+    std::fs::create_dir_all(&directory).map_err(|source| RunError::Write { path: directory.clone(), source })?;
     let setup = Setup {
         name: name.to_owned(),
         plan,
@@ -378,4 +378,3 @@ fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, ReadError
 fn read(path: &Path) -> Result<String, ReadError> {
     std::fs::read_to_string(path).map_err(|source| ReadError::Read { path: path.to_owned(), source })
 }
-

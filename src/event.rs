@@ -250,18 +250,42 @@ pub enum MarkName {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// A scenario begins: so many runs are planned for now; a crash sweep adds to them later.
-    ScenarioStarted { scenario: String, runs: usize },
+    ScenarioStarted {
+        scenario: String,
+        runs: usize,
+    },
     /// The operator's build command runs.
-    Building { command: String },
+    Building {
+        command: String,
+    },
     /// More runs were planned.
-    RunsAdded { runs: usize },
-    RunStarted { run: String },
-    PhaseEntered { run: String, phase: Phase },
-    StepStarted { run: String, step: String },
-    RunEnded { run: String },
+    RunsAdded {
+        runs: usize,
+    },
+    RunStarted {
+        run: String,
+    },
+    PhaseEntered {
+        run: String,
+        phase: Phase,
+    },
+    StepStarted {
+        run: String,
+        step: String,
+    },
+    RunEnded {
+        run: String,
+    },
     /// A run was judged; the verdict in one word and, when it is not a pass, why.
-    RunJudged { run: String, outcome: String, why: String, duration_ms: u64 },
-    ScenarioFinished { scenario: String },
+    RunJudged {
+        run: String,
+        outcome: String,
+        why: String,
+        duration_ms: u64,
+    },
+    ScenarioFinished {
+        scenario: String,
+    },
 }
 
 /// Where events go; sending never blocks and never fails.

@@ -227,7 +227,9 @@ impl Stage<'_> {
         if restarted {
             self.await_operator(before).await?;
         }
-        let recovered = self.converge(self.plan().recovery_within.0).await?;
+        // Longer than the bound, so that a slow recovery is seen as one and not as none at all.
+        let patience = self.plan().recovery_within.0 + self.plan().deadline.0;
+        let recovered = self.converge(patience).await?;
         let converged = self.mark_convergence(&recovered);
         self.probe().await?;
         outcome.snapshots.push(self.observer.snapshot(SnapshotLabel::Final).await?);
@@ -259,7 +261,9 @@ impl Stage<'_> {
         let activity = self.recorder.activity();
         if activity.refused > 0 {
             let refused = refused_requests(&self.recorder.history());
-            outcome.inconclusive.push(format!("the cluster refused {} requests as unsupported: {refused}", activity.refused));
+            outcome
+                .inconclusive
+                .push(format!("the cluster refused {} requests as unsupported: {refused}", activity.refused));
         }
         outcome.inconclusive.extend(self.observer.broken());
         self.operator.stop().await;

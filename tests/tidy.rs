@@ -169,7 +169,8 @@ fn check_siblings(sources: &[Source]) -> Vec<String> {
         let module = folder.strip_prefix("src/").unwrap_or(folder).replace('/', "::");
         for (source, name) in &names {
             for (_, other) in names.iter().filter(|(_, other)| other != name) {
-                let reached = [format!("super::{other}"), format!("crate::{module}::{other}"), format!("super::{{{other}")];
+                let reached =
+                    [format!("super::{other}"), format!("crate::{module}::{other}"), format!("super::{{{other}")];
                 if reached.iter().any(|path| mentions(&source.text, path)) {
                     wrong.push(format!("{}: `{name}` must not know `{other}`", source.path));
                 }
@@ -193,7 +194,10 @@ fn without_tests(text: &str) -> &str {
 }
 
 fn is_test(path: &str) -> bool {
-    path.starts_with("tests/") || path.contains("/tests/") || path.ends_with("/tests.rs") || path.ends_with("/fixture.rs")
+    path.starts_with("tests/")
+        || path.contains("/tests/")
+        || path.ends_with("/tests.rs")
+        || path.ends_with("/fixture.rs")
 }
 
 /// Sizes above the limits: `path` or `path::function` with its lines.
@@ -228,9 +232,20 @@ fn functions(code: &str) -> Vec<(String, usize)> {
             continue;
         }
         let head = line.trim_start();
-        let is_function = ["fn ", "pub fn ", "async fn ", "pub async fn ", "pub(crate) fn ", "pub(super) fn ", "pub(crate) async fn ", "pub(super) async fn ", "const fn ", "pub const fn "]
-            .iter()
-            .find_map(|prefix| head.strip_prefix(prefix));
+        let is_function = [
+            "fn ",
+            "pub fn ",
+            "async fn ",
+            "pub async fn ",
+            "pub(crate) fn ",
+            "pub(super) fn ",
+            "pub(crate) async fn ",
+            "pub(super) async fn ",
+            "const fn ",
+            "pub const fn ",
+        ]
+        .iter()
+        .find_map(|prefix| head.strip_prefix(prefix));
         if let Some(rest) = is_function {
             let one_line = line.trim_end().ends_with('}') || line.trim_end().ends_with(';');
             if !one_line {
@@ -252,7 +267,9 @@ fn check_sizes(sources: &[Source], ratchet: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     for (name, lines) in &found {
         match allowed.get(name.as_str()) {
-            None => wrong.push(format!("{name}: {lines} lines; split it (files {FILE_LINES}, functions {FUNCTION_LINES})")),
+            None => {
+                wrong.push(format!("{name}: {lines} lines; split it (files {FILE_LINES}, functions {FUNCTION_LINES})"))
+            }
             Some(limit) if lines > limit => {
                 wrong.push(format!("{name}: {lines} lines, grown past its ratchet of {limit}; split it"));
             }
@@ -286,7 +303,8 @@ fn check_spelling(sources: &[Source]) -> Vec<String> {
 
 /// Every folder with sources must be named in ARCHITECTURE.md.
 fn check_folders(sources: &[Source], architecture: &str) -> Vec<String> {
-    let folders: BTreeSet<&str> = sources.iter().filter_map(|source| source.path.rsplit_once('/')).map(|(f, _)| f).collect();
+    let folders: BTreeSet<&str> =
+        sources.iter().filter_map(|source| source.path.rsplit_once('/')).map(|(f, _)| f).collect();
     let missing = folders.into_iter().filter(|folder| !architecture.contains(&format!("`{folder}/`")));
     missing.map(|folder| format!("ARCHITECTURE.md does not name `{folder}/`")).collect()
 }
@@ -311,7 +329,8 @@ fn sizes_stay_within_their_ratchet() {
     if std::env::var_os("RECONVERGE_BLESS").is_some() {
         let head = "# Files and functions that are longer than the limits of tests/tidy.rs; they may only shrink.\n\
                     # After making one smaller: RECONVERGE_BLESS=1 cargo test --test tidy\n";
-        let lines: Vec<String> = oversized(&sources()).iter().map(|(name, lines)| format!("{name} {lines}\n")).collect();
+        let lines: Vec<String> =
+            oversized(&sources()).iter().map(|(name, lines)| format!("{name} {lines}\n")).collect();
         fs::create_dir_all("tests/tidy").expect("a folder");
         fs::write(path, format!("{head}{}", lines.concat())).expect("the ratchet file");
     }
@@ -344,7 +363,8 @@ mod the_checks {
         assert_eq!(check_layers(&wrong).len(), 1);
         let nested = tree(&[("src/observe/mod.rs", "fn f() { crate::faults::proxy::start(); }\n")]);
         assert_eq!(check_layers(&nested).len(), 1);
-        let right = tree(&[("src/verdict/mod.rs", "use crate::{\n    diff::Delta,\n    normalise::{Canonical, Mask},\n};\n")]);
+        let right =
+            tree(&[("src/verdict/mod.rs", "use crate::{\n    diff::Delta,\n    normalise::{Canonical, Mask},\n};\n")]);
         assert_eq!(check_layers(&right), Vec::<String>::new());
         let outer = tree(&[("src/report/mod.rs", "use crate::run::RunError;\n")]);
         assert_eq!(check_layers(&outer).len(), 1);

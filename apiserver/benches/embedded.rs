@@ -1,7 +1,7 @@
 //! What the embedded server costs: a start, a fork, and one operation of each kind.
 //!
 //! Alternatives stand beside each other in one run: a fork beside a fresh start, the service in-process beside the same
-//! over TLS. `cargo bench --package reconverge-apiserver`.
+//! over TLS. `cargo bench --bench embedded`.
 
 use std::{cell::Cell, hint::black_box, net::Ipv4Addr};
 

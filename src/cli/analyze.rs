@@ -39,7 +39,8 @@ fn scenario_folders(directory: &Path) -> Vec<PathBuf> {
         return vec![directory.to_owned()];
     }
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|p| p.join("reference-1").is_dir()).collect();
+    let mut found: Vec<PathBuf> =
+        entries.map(|entry| entry.path()).filter(|p| p.join("reference-1").is_dir()).collect();
     found.sort();
     found
 }

@@ -44,7 +44,8 @@ pub fn explain(command: &Explain) -> Exit {
         None => {
             let known = known();
             let known: Vec<&str> = known.iter().map(String::as_str).collect();
-            let hint = scenario::error::suggestion(id, &known).unwrap_or_else(|| "`reconverge explain` lists all".into());
+            let hint =
+                scenario::error::suggestion(id, &known).unwrap_or_else(|| "`reconverge explain` lists all".into());
             output::error(&format!("nothing has the id `{id}`; {hint}"));
             Exit::Usage
         }

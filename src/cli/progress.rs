@@ -103,7 +103,9 @@ async fn lines(mut events: UnboundedReceiver<Event>) {
                 let why = if why.is_empty() { String::new() } else { format!(": {why}") };
                 output::note(&format!("  {outcome:<12} {run} ({seconds:.1} s){why}"));
             }
-            Some(Event::PhaseEntered { run, phase }) => last = format!("{run}: {}", format!("{phase:?}").to_lowercase()),
+            Some(Event::PhaseEntered { run, phase }) => {
+                last = format!("{run}: {}", format!("{phase:?}").to_lowercase())
+            }
             Some(Event::StepStarted { run, step }) => last = format!("{run}: {step}"),
             Some(Event::RunStarted { run }) => last = format!("{run}: starts"),
             Some(Event::RunEnded { .. } | Event::ScenarioFinished { .. }) => {}

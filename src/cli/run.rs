@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use serde_json::{Value, json};
+
 use super::{
     arguments::{Format, Global, LaneArgument, Replay, Run, Running},
     exit::Exit,
@@ -36,13 +38,8 @@ pub async fn run(command: Run, global: &Global) -> Exit {
         Err(exit) => return exit,
     };
     let seeds = (0..command.repeat).map(|step| Seed(command.seed.0.wrapping_add(step))).collect();
-    let job = Job {
-        selected,
-        seeds,
-        only: command.perturbations,
-        fail_fast: command.fail_fast,
-        running: command.running,
-    };
+    let job =
+        Job { selected, seeds, only: command.perturbations, fail_fast: command.fail_fast, running: command.running };
     if command.dry_run { dry_run(&job) } else { carry_out(job, global).await }
 }
 
@@ -65,12 +62,27 @@ fn dry_run(job: &Job) -> Exit {
         text.push_str(&format!("{}: {} fault-free runs, then\n", loaded.scenario.metadata.name, spec.references));
         for entry in resolve::perturbations(loaded) {
             let detail = serde_json::to_value(&entry.perturbation).unwrap_or_default();
-            let detail = detail.get(entry.perturbation.id()).cloned().unwrap_or_default();
-            text.push_str(&format!("  {} x {} seeds {detail}\n", entry.name, job.seeds.len()));
+            let detail = said(detail.get(entry.perturbation.id()).unwrap_or(&Value::Null));
+            let detail = if detail == json!({}) { String::new() } else { format!("  {detail}") };
+            text.push_str(&format!("  {} x {} seeds{detail}\n", entry.name, job.seeds.len()));
         }
     }
     output::result(&text);
     Exit::Pass
+}
+
+/// Options without those that say nothing.
+fn said(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let kept = map.iter().map(|(key, value)| (key.clone(), said(value)));
+            kept.filter(|(_, value)| {
+                !matches!(value, Value::Null | Value::Bool(false)) && *value != json!([]) && *value != json!({})
+            })
+            .collect()
+        }
+        other => other.clone(),
+    }
 }
 
 async fn carry_out(job: Job, global: &Global) -> Exit {
@@ -91,7 +103,11 @@ async fn carry_out(job: Job, global: &Global) -> Exit {
     if !global.quiet {
         let seeds = job.seeds.len();
         let first = job.seeds.first().copied().unwrap_or(Seed(1));
-        output::note(&format!("seed {first}{}; run directory {}", if seeds > 1 { format!(" and {} more", seeds - 1) } else { String::new() }, directory.display()));
+        output::note(&format!(
+            "seed {first}{}; run directory {}",
+            if seeds > 1 { format!(" and {} more", seeds - 1) } else { String::new() },
+            directory.display()
+        ));
     }
     let (events, receiver) = EventSink::channel();
     let shown = progress::show(receiver, global);
@@ -110,10 +126,14 @@ async fn carry_out(job: Job, global: &Global) -> Exit {
                     break;
                 }
             }
-            Err(RunError::Interrupted) => {}
             Err(error) => {
+                let name = &selected.loaded.scenario.metadata.name;
                 exit = exit.worst(exit_of(&error));
-                output::error(&format!("{}: {}", selected.loaded.scenario.metadata.name, campaign::chain(&error)));
+                let why = campaign::chain(&error);
+                if !matches!(error, RunError::Interrupted) {
+                    output::error(&format!("{name}: {why}"));
+                }
+                verdicts.push(ScenarioVerdict::not_run(name, selected.loaded.file.display().to_string(), why));
             }
         }
     }
@@ -155,7 +175,6 @@ async fn one_scenario(
     campaign(&selected.loaded, &options).await
 }
 
-
 fn lane(argument: LaneArgument) -> Lane {
     match argument {
         LaneArgument::Embedded => Lane::Embedded,
@@ -167,7 +186,9 @@ fn lane(argument: LaneArgument) -> Lane {
 
 fn exit_of(error: &RunError) -> Exit {
     match error {
-        RunError::Scenario(_) | RunError::Predicate(_) | RunError::Cluster(crate::cluster::ClusterError::LaneUnavailable(_)) => Exit::Usage,
+        RunError::Scenario(_)
+        | RunError::Predicate(_)
+        | RunError::Cluster(crate::cluster::ClusterError::LaneUnavailable(_)) => Exit::Usage,
         RunError::Interrupted => Exit::Interrupted,
         _ => Exit::Environment,
     }

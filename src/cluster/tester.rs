@@ -253,10 +253,7 @@ fn failed(doing: String, source: kube::Error) -> ClusterError {
     ClusterError::Request { doing, source: Box::new(source) }
 }
 
-fn answer(
-    done: Result<DynamicObject, kube::Error>,
-    doing: impl FnOnce() -> String,
-) -> Result<Value, ClusterError> {
+fn answer(done: Result<DynamicObject, kube::Error>, doing: impl FnOnce() -> String) -> Result<Value, ClusterError> {
     let object = done.map_err(|error| failed(doing(), error))?;
     Ok(serde_json::to_value(object).unwrap_or_default())
 }

@@ -71,7 +71,7 @@ impl Rule for CrashPoint {
             std::cmp::Ordering::Less => Decision::Forward,
             std::cmp::Ordering::Equal => {
                 let side = if self.after_commit { "after" } else { "before" };
-                let what = format!("held {side} commit of write {} on {}", self.write, seen.target);
+                let what = format!("a kill right {side} write {} ({})", self.write, seen.target);
                 state.hit = Some(Hit { at_ms: seen.at_ms, what });
                 Decision::Hold { after_commit: self.after_commit, gate: self.gate.clone() }
             }
@@ -114,6 +114,6 @@ mod tests {
         assert!(matches!(write(), Decision::Forward));
         let record = rule.record();
         assert_eq!((record.matched, record.fired), (3, 1));
-        assert_eq!(record.hits[0].what, "held after commit of write 2 on create pods demo/a");
+        assert_eq!(record.hits[0].what, "a kill right after write 2 (create pods demo/a)");
     }
 }

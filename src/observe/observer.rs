@@ -67,10 +67,7 @@ impl Observer {
         let mut baseline = Baseline::new();
         for resource in watchable(client).await? {
             for object in list(client, &resource).await? {
-                baseline.insert(
-                    metadata(&object, "uid").to_owned(),
-                    metadata(&object, "resourceVersion").to_owned(),
-                );
+                baseline.insert(metadata(&object, "uid").to_owned(), metadata(&object, "resourceVersion").to_owned());
             }
         }
         Ok(baseline)
@@ -190,7 +187,8 @@ impl Follow {
             let mut cache = self.shared.cache.lock().unwrap_or_else(PoisonError::into_inner);
             cache.insert(key.clone(), value.clone())
         };
-        let same = known.as_ref().is_some_and(|old| metadata(old, "resourceVersion") == metadata(&value, "resourceVersion"));
+        let same =
+            known.as_ref().is_some_and(|old| metadata(old, "resourceVersion") == metadata(&value, "resourceVersion"));
         if initial && same {
             return;
         }
@@ -237,7 +235,9 @@ fn last_writer(object: &Value) -> Actor {
         "" => Actor::Foreign("unknown".into()),
         "kubelet" => Actor::Kubelet,
         name if name.starts_with("reconverge-") => Actor::Tester,
-        name if name.ends_with("-controller") || name == "kube-controller-manager" => Actor::Controller(name.to_owned()),
+        name if name.ends_with("-controller") || name == "kube-controller-manager" => {
+            Actor::Controller(name.to_owned())
+        }
         name => Actor::Foreign(name.to_owned()),
     }
 }
@@ -276,10 +276,10 @@ async fn watchable(client: &Client) -> Result<Vec<ApiResource>, ObserveError> {
 
 async fn list(client: &Client, resource: &ApiResource) -> Result<Vec<Value>, ObserveError> {
     let api: Api<DynamicObject> = Api::all_with(client.clone(), resource);
-    let all = api.list(&ListParams::default()).await.map_err(|error| ObserveError::List {
-        resource: resource.plural.clone(),
-        source: Box::new(error),
-    })?;
+    let all = api
+        .list(&ListParams::default())
+        .await
+        .map_err(|error| ObserveError::List { resource: resource.plural.clone(), source: Box::new(error) })?;
     let types = (resource.api_version.as_str(), resource.kind.as_str());
     Ok(all.items.iter().map(|object| typed(object, types)).collect())
 }

@@ -28,11 +28,7 @@ use tokio::{
 
 use super::OperatorError;
 use crate::{
-    clock::pause,
-    event::MarkName,
-    history::Recorder,
-    observe::record::OperatorExit,
-    scenario::plan::OperatorPlan,
+    clock::pause, event::MarkName, history::Recorder, observe::record::OperatorExit, scenario::plan::OperatorPlan,
 };
 
 /// Lines of output that an exit's record keeps.
@@ -276,7 +272,9 @@ impl Supervisor {
         // Whatever the process itself had started must not outlive it.
         let _ = killpg(Pid::from_raw(running.group), Signal::SIGKILL);
         GROUPS.lock().unwrap_or_else(PoisonError::into_inner).remove(&running.group);
-        let drained = tokio::time::timeout(Duration::from_secs(1), async { while running.readers.join_next().await.is_some() {} });
+        let drained = tokio::time::timeout(Duration::from_secs(1), async {
+            while running.readers.join_next().await.is_some() {}
+        });
         if drained.await.is_err() {
             running.readers.abort_all();
         }

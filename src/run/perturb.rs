@@ -46,7 +46,7 @@ impl Stage<'_> {
                 for round in 1..=restart.times {
                     self.operator.stop().await;
                     let last = round == restart.times;
-                    self.come_back("stopped the operator and started it again", last, &mut hits).await?;
+                    self.come_back("a restart of the operator", last, &mut hits).await?;
                 }
             }
             Perturbation::PodKill(kill) if kill.target == KillTarget::Operator => {
@@ -54,7 +54,7 @@ impl Stage<'_> {
                 for round in 1..=kill.times {
                     self.operator.kill().await;
                     let last = round == kill.times;
-                    self.come_back("killed the operator and started it again", last, &mut hits).await?;
+                    self.come_back("a kill of the operator", last, &mut hits).await?;
                 }
             }
             Perturbation::PodKill(kill) => self.kill_pods(kill, &mut hits).await?,
@@ -76,7 +76,7 @@ impl Stage<'_> {
     }
 
     async fn watch_quietly(&self, duration: Duration, hits: &mut Vec<Hit>) -> Result<(), RunError> {
-        hits.push(self.hit(format!("watched the operator for {} s", duration.as_secs())));
+        hits.push(self.hit(format!("{} s of rest", duration.as_secs())));
         // The wait's condition never holds: the time itself is what is wanted.
         self.wait(duration, || Err(String::new())).await?;
         Ok(())
@@ -86,7 +86,7 @@ impl Stage<'_> {
         for round in 1..=reapply.times {
             let manager = if round % 2 == 1 { FOREIGN_MANAGER } else { USER_MANAGER };
             self.reapply_inputs(manager, Some(round)).await?;
-            hits.push(self.hit(format!("applied every input with force as {manager}")));
+            hits.push(self.hit(format!("a forced apply of every input as {manager}")));
             self.quiet(self.plan().deadline.0).await?;
         }
         // Both managers give up the nonce, so that the inputs are what they were.
@@ -111,7 +111,7 @@ impl Stage<'_> {
             for pod in &alive {
                 let one = ObjectRef { name: Some(metadata(pod, "name").to_owned()), selector: None, ..pods.clone() };
                 self.tester.delete(&one, Some(kill.grace_period_seconds)).await?;
-                hits.push(self.hit(format!("deleted Pod {}", metadata(pod, "name"))));
+                hits.push(self.hit(format!("the deletion of Pod {}", metadata(pod, "name"))));
             }
             if round < kill.times {
                 self.quiet(self.plan().deadline.0).await?;

@@ -169,6 +169,27 @@ impl CaseVerdict {
 }
 
 impl ScenarioVerdict {
+    /// A scenario of which no run could be judged, and why.
+    #[must_use]
+    pub fn not_run(scenario: &str, file: String, why: String) -> Self {
+        Self {
+            version: VERDICT_VERSION,
+            scenario: scenario.to_owned(),
+            file,
+            description: String::new(),
+            outcome: Outcome::Inconclusive,
+            reasons: vec![why],
+            seed: 0,
+            cluster: String::new(),
+            references: Vec::new(),
+            cases: Vec::new(),
+            mask: Mask::default(),
+            mask_budget_percent: 0,
+            unstable: Vec::new(),
+            duration_ms: 0,
+        }
+    }
+
     /// References and cases, in the order in which they were run.
     pub fn all(&self) -> impl Iterator<Item = &CaseVerdict> {
         self.references.iter().chain(&self.cases)

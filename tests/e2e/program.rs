@@ -97,7 +97,8 @@ fn changed_quickstart(folder: &Path, from: &str, to: &str) -> Result<PathBuf, Fa
 
 fn wrong_scenario_names_line_and_column(folder: &Path) -> Result<(), Failed> {
     let path = changed_quickstart(folder, "\n  perturbations:", "\n  pertubations:")?;
-    let line = std::fs::read_to_string(&path)?.lines().position(|l| l.contains("pertubations:")).unwrap_or_default() + 1;
+    let line =
+        std::fs::read_to_string(&path)?.lines().position(|l| l.contains("pertubations:")).unwrap_or_default() + 1;
     let output = run(&["lint", &path.display().to_string()])?;
     expect_exit(64, &output)?;
     let message = text(&output.stderr);

@@ -57,7 +57,8 @@ fn check(loaded: &Loaded) -> Result<(), Failed> {
     let name = &loaded.scenario.metadata.name;
     let wanted = expected::of(name).ok_or_else(|| format!("tests/operators/expected.rs does not name {name}"))?;
     let verdict = run(loaded)?;
-    compare(&verdict, wanted).map_err(|why| Failed::from(format!("{why}\n{}", report::terminal::scenario(&verdict, false))))
+    compare(&verdict, wanted)
+        .map_err(|why| Failed::from(format!("{why}\n{}", report::terminal::scenario(&verdict, false))))
 }
 
 fn run(loaded: &Loaded) -> Result<ScenarioVerdict, Failed> {
