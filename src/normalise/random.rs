@@ -20,8 +20,9 @@ pub fn placeholder(token: &str) -> Option<&'static str> {
     let hex = token.chars().all(|c| c.is_ascii_digit() || ('a'..='f').contains(&c));
     let suffix = token.chars().all(|c| SUFFIX_ALPHABET.contains(c));
     if letters == 0 {
-        // Shorter numbers are ordinals, ports and versions; from eight on they are times or draws.
-        return (digits >= 8).then_some("<number>");
+        // Shorter numbers are ordinals, ports and versions; from eight on they are times or draws. One in a hundred
+        // draws of ten hexadecimal digits has no letter, so that it must look like the others.
+        return (digits >= 8).then_some("<random>");
     }
     let random = (hex && mixed && token.len() >= 8)
         || (suffix && mixed && (token.len() == 5 || (8..=10).contains(&token.len())))
@@ -144,7 +145,8 @@ mod tests {
         for (name, masked) in [
             ("web-5d4f8c7b9d-x2k4z", "web-<random>-<random>"),
             ("simple-default-worker-3fa9c01b2d", "simple-default-worker-<random>"),
-            ("backup-28394850", "backup-<number>"),
+            ("backup-28394850", "backup-<random>"),
+            ("simple-default-worker-3091601427", "simple-default-worker-<random>"),
             ("pvc-6f1d2c3b-0000-4000-8000-0123456789ab", "pvc-<uid>"),
             ("web-0", "web-0"),
             ("kube-root-ca.crt", "kube-root-ca.crt"),
