@@ -89,7 +89,7 @@ fn check_layers(sources: &[Source]) -> Vec<String> {
             None if OUTER.iter().any(|name| path == format!("{name}.rs")) || ["lib.rs", "main.rs"].contains(&path) => {
                 continue;
             }
-            None => (path, &[]),
+            None => (path, &[][..]),
         };
         for import in paths(without_tests(&source.text), "crate") {
             let head = import.split("::").next().unwrap_or_default();
