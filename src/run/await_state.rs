@@ -28,7 +28,7 @@ pub enum Reached {
 impl Stage<'_> {
     /// Every expectation holds and nobody writes for the settle window.
     pub(super) async fn converge(&self, within: Duration) -> Result<Reached, RunError> {
-        let since = self.recorder.clock.now_ms();
+        let since = self.recorder.pulse.now_ms();
         self.wait(within, || match self.unmet(&self.expect) {
             Some(why) => Err(why),
             None => self.is_quiet(since),
@@ -38,7 +38,7 @@ impl Stage<'_> {
 
     /// Nobody writes for the settle window.
     pub(super) async fn quiet(&self, within: Duration) -> Result<Reached, RunError> {
-        let since = self.recorder.clock.now_ms();
+        let since = self.recorder.pulse.now_ms();
         self.wait(within, || self.is_quiet(since)).await
     }
 
@@ -130,13 +130,16 @@ impl Stage<'_> {
     fn is_quiet(&self, since: u64) -> Result<(), String> {
         let activity = self.recorder.activity();
         let settle = u64::try_from(self.settle().as_millis()).unwrap_or(u64::MAX);
-        let quiet_until = self.recorder.clock.now_ms().saturating_sub(settle);
+        let quiet_until = self.recorder.pulse.now_ms().saturating_sub(settle);
         if activity.last_write_ms > quiet_until {
             let last = self.recorder.read(|history| history.writes().last().map(|write| write.target.to_string()));
             return Err(format!("the operator keeps writing; last: {}", last.unwrap_or_default()));
         }
         if activity.last_change_ms > quiet_until {
             return Err("objects keep changing".into());
+        }
+        if !self.cluster.is_idle(self.settle()) {
+            return Err("the cluster's controllers are at work".into());
         }
         if since > quiet_until { Err("the settle window is not over".into()) } else { Ok(()) }
     }
