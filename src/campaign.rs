@@ -193,7 +193,18 @@ async fn one_case(planned: Planned, options: &Options, reference: &Reference) ->
         // Thousands of passing runs say nothing that the verdict does not; a failed removal only costs space.
         let _ = std::fs::remove_dir_all(options.directory.join(&name));
     }
-    with_replay(case, options)
+    keep(with_replay(case, options), &name, options)
+}
+
+/// Keeps a judged run's verdict beside its record, so that a campaign that is cut short has lost nothing.
+fn keep(case: CaseVerdict, name: &str, options: &Options) -> CaseVerdict {
+    let folder = options.directory.join(name);
+    if folder.is_dir()
+        && let Err(error) = write_json(&folder.join("verdict.json"), &case)
+    {
+        tracing::warn!("{}", chain(&error));
+    }
+    case
 }
 
 async fn carry_out(

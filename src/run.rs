@@ -225,7 +225,7 @@ impl Stage<'_> {
 
         self.enter(Phase::Recover);
         if restarted {
-            self.await_operator(before).await?;
+            self.await_return(before).await?;
         }
         // Longer than the bound, so that a slow recovery is seen as one and not as none at all.
         let patience = self.plan().recovery_within.0 + self.plan().deadline.0;
@@ -250,7 +250,7 @@ impl Stage<'_> {
         self.proxy.drop_connections();
         let before = self.recorder.activity().requests;
         self.operator.start_again().await?;
-        self.await_operator(before).await?;
+        self.await_return(before).await?;
         self.quiet(self.plan().deadline.0).await?;
         self.recorder.mark(MarkName::RestEnded, "");
         outcome.snapshots.push(self.observer.snapshot(SnapshotLabel::Rested).await?);

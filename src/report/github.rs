@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::words::{body, did, shown, tally, worst};
+use super::{
+    seeds::groups,
+    words::{body, did, shown, tally, worst},
+};
 use crate::verdict::{Outcome, ScenarioVerdict};
 
 /// GitHub shows so many annotations of a kind per step.
@@ -10,18 +13,21 @@ const ANNOTATIONS: usize = 10;
 /// GitHub refuses summaries above 1 MiB.
 const SUMMARY_BYTES: usize = 900 * 1024;
 
-/// Workflow commands, one a line: failures first, then inconclusive runs, then how many were left out.
+/// Workflow commands, one a line: failures first, then inconclusive runs, then how many were left out. Several seeds of
+/// one perturbation are one annotation.
 #[must_use]
 pub fn annotations(verdicts: &[ScenarioVerdict]) -> String {
     let mut lines = Vec::new();
     for (outcome, command) in [(Outcome::Fail, "error"), (Outcome::Inconclusive, "warning")] {
-        let cases = verdicts.iter().flat_map(|verdict| verdict.all().map(move |case| (verdict, case)));
-        let mut found: Vec<String> = cases
-            .filter(|(_, case)| case.outcome == outcome)
-            .map(|(verdict, case)| {
+        let all =
+            verdicts.iter().flat_map(|verdict| groups(verdict.all()).into_iter().map(move |group| (verdict, group)));
+        let mut found: Vec<String> = all
+            .filter(|(_, group)| group.shown.outcome == outcome)
+            .map(|(verdict, group)| {
+                let case = group.shown;
                 let line = case.line.map(|line| format!(",line={line}")).unwrap_or_default();
                 let title = property(&format!("{}: {}", verdict.scenario, case.name));
-                format!("::{command} file={}{line},title={title}::{}", property(&verdict.file), data(case.headline()))
+                format!("::{command} file={}{line},title={title}::{}", property(&verdict.file), data(&group.headline()))
             })
             .collect();
         if outcome == Outcome::Inconclusive {
@@ -51,8 +57,13 @@ pub fn summary(verdicts: &[ScenarioVerdict]) -> String {
     let mut text = format!("## Reconverge: {}\n\n{}.\n\n", worst(verdicts), tally(verdicts));
     text.push_str("| scenario | run | outcome | time | what happened |\n|---|---|---|---|---|\n");
     for verdict in verdicts {
-        for case in verdict.all() {
-            let what = if case.outcome == Outcome::Pass { did(case) } else { case.headline().to_owned() };
+        for group in groups(verdict.all()) {
+            let case = group.shown;
+            let what = match case.outcome {
+                Outcome::Pass if group.runs == 1 => did(case),
+                Outcome::Pass => group.in_words(),
+                _ => group.headline(),
+            };
             let cells = [verdict.scenario.as_str(), &case.name, case.outcome.as_str(), &shown(case.duration_ms), &what]
                 .map(cell);
             // Writing to a String cannot fail.
@@ -63,7 +74,8 @@ pub fn summary(verdicts: &[ScenarioVerdict]) -> String {
         for reason in &verdict.reasons {
             let _ = writeln!(text, "\n**{}**: {reason}", verdict.scenario);
         }
-        for case in verdict.all().filter(|case| case.outcome != Outcome::Pass) {
+        for group in groups(verdict.all()).iter().filter(|group| group.shown.outcome != Outcome::Pass) {
+            let case = group.shown;
             let block = format!(
                 "\n<details><summary>{}: {}</summary>\n\n{}\n</details>\n",
                 verdict.scenario,

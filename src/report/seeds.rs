@@ -19,6 +19,12 @@ impl Group<'_> {
     pub fn in_words(&self) -> String {
         if self.runs == 1 { String::new() } else { format!("{} of {} seeds passed", self.passed, self.runs) }
     }
+
+    /// What is wrong with the run that is shown, and how many seeds did better.
+    pub fn headline(&self) -> String {
+        let sentence = self.shown.headline();
+        if self.runs == 1 { sentence.to_owned() } else { format!("{sentence} ({})", self.in_words()) }
+    }
 }
 
 /// Groups runs by name, in the order in which names first appear.

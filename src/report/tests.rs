@@ -8,7 +8,7 @@ use super::{explain, github, json, junit, terminal};
 use crate::{
     event::{Phase, Verb},
     observe::record::SnapshotLabel,
-    verdict::{ORACLES, Outcome, ScenarioVerdict, judge_scenario, sample::Sample},
+    verdict::{CaseVerdict, ORACLES, Outcome, ScenarioVerdict, judge_scenario, sample::Sample},
 };
 
 /// One run of each outcome, and one with two findings.
@@ -43,7 +43,7 @@ fn example() -> ScenarioVerdict {
         ],
     );
     for case in &mut verdict.cases {
-        case.replay = Some(format!("reconverge run scenarios/demo/scenario.yaml --only {} --seed 42", case.name));
+        case.replay = Some(format!("reconverge run --seed 42 --run {} scenarios/demo/scenario.yaml", case.name));
     }
     verdict
 }
@@ -118,11 +118,30 @@ fn annotations_are_escaped_and_bounded() {
     let mut verdict = example();
     verdict.cases[1].findings[0].sentence = "50 % gone,\nreally".into();
     let failing = verdict.cases[1].clone();
-    verdict.cases.extend(std::iter::repeat_n(failing, 11));
+    verdict.cases.extend((0..11).map(|n| CaseVerdict { name: format!("more-{n}"), ..failing.clone() }));
     let text = github::annotations(&[verdict]);
     assert!(text.contains("title=demo%3A conflict-2::50 %25 gone,%0Areally"), "{text}");
     assert_eq!(text.matches("::error ").count(), 10);
     assert!(text.contains("::2 more of level error"), "{text}");
+}
+
+/// Twenty seeds of one perturbation are one row and one annotation, with the worst of them and its replay line.
+#[test]
+fn seeds_of_one_perturbation_are_one_entry() {
+    let mut verdict = example();
+    let pass = CaseVerdict { name: "conflict-2".into(), seed: 7, ..verdict.cases[0].clone() };
+    verdict.cases.insert(0, pass);
+    let verdicts = [verdict];
+    let annotations = github::annotations(&verdicts);
+    assert_eq!(annotations.matches("::error ").count(), 1);
+    assert!(annotations.contains("conflict-2::Pod default/x-worker-bcdfg"), "{annotations}");
+    assert!(annotations.contains("(1 of 2 seeds passed)"), "{annotations}");
+    let summary = github::summary(&verdicts);
+    assert_eq!(summary.matches("| demo | conflict-2 |").count(), 1);
+    assert!(summary.contains("(1 of 2 seeds passed)") && summary.contains("--seed 42 --run conflict-2"), "{summary}");
+    let terminal = terminal::scenario(&verdicts[0], false);
+    assert!(terminal.contains("1 of 2 seeds passed"), "{terminal}");
+    assert!(junit::report(&verdicts, &junit::About::default()).unwrap().contains("seeds_passed"));
 }
 
 #[test]

@@ -65,6 +65,18 @@ impl Stage<'_> {
         }
     }
 
+    /// The same after a restart, where silence says something about the operator and not about the set-up.
+    pub(super) async fn await_return(&self, before: u64) -> Result<(), RunError> {
+        match self.await_operator(before).await {
+            Err(RunError::Operator(OperatorError::Silent { within, .. })) => {
+                let why = format!("the operator was started again and sent no request within {within}");
+                self.recorder.mark(MarkName::NotConverged, why);
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
     /// Records how the wait for convergence ended.
     pub(super) fn mark_convergence(&self, reached: &Reached) -> bool {
         match reached {

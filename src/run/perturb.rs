@@ -126,7 +126,7 @@ impl Stage<'_> {
         let before = self.recorder.activity().requests;
         self.operator.start_again().await?;
         if !last {
-            self.await_operator(before).await?;
+            self.await_return(before).await?;
             self.quiet(self.plan().deadline.0).await?;
         }
         Ok(())
@@ -144,7 +144,7 @@ impl Stage<'_> {
             self.proxy.drop_connections();
             let before = self.recorder.activity().requests;
             self.operator.start_again().await?;
-            self.await_operator(before).await
+            self.await_return(before).await
         };
         let workload = self.carry_out_workload();
         tokio::pin!(crash, workload);

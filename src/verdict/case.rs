@@ -141,11 +141,24 @@ impl<'a> Case<'a> {
         Some(compare(&state(before)?, &state(after)?, &Mask::default()))
     }
 
-    /// The recovery time: from the last thing that was done to the operator to the last thing that moved before the
-    /// run was found converged. A fault that hits once heals itself at that moment; one that lasts, when it is healed.
+    /// When the recovery clock starts: with the last thing that was done to the operator. A fault that hits once
+    /// heals itself at that moment; one that lasts, when it is healed.
+    #[must_use]
+    pub fn recovery_since_ms(&self) -> Option<u64> {
+        let healed = self.healed_ms()?;
+        let last_hit = self.history().faults.iter().flat_map(|fault| &fault.hits).map(|hit| hit.at_ms).max();
+        Some(last_hit.map_or(healed, |hit| hit.min(healed)))
+    }
+
+    fn healed_ms(&self) -> Option<u64> {
+        self.history().last_mark(MarkName::Healed).map(|mark| mark.at_ms)
+    }
+
+    /// The recovery time: from [`Case::recovery_since_ms`] to the last thing that moved before the run was found
+    /// converged.
     #[must_use]
     pub fn recovery_ms(&self) -> Option<u64> {
-        let healed = self.history().last_mark(MarkName::Healed)?.at_ms;
+        let (healed, since) = (self.healed_ms()?, self.recovery_since_ms()?);
         let converged =
             self.history().marks.iter().find(|mark| mark.name == MarkName::Converged && mark.at_ms >= healed)?.at_ms;
         let writes = self
@@ -159,8 +172,6 @@ impl<'a> Case<'a> {
             .iter()
             .filter(|change| change.actor != Actor::Tester && !is_noise(&change.key))
             .map(|change| change.at_ms);
-        let last_hit = self.history().faults.iter().flat_map(|fault| &fault.hits).map(|hit| hit.at_ms).max();
-        let since = last_hit.map_or(healed, |hit| hit.min(healed));
         let within = |at: &u64| (since..=converged).contains(at);
         Some(writes.chain(changes).filter(within).max().unwrap_or(since) - since)
     }

@@ -7,6 +7,7 @@ use super::{
     case::{Case, Reference},
     wire::{
         CaseVerdict, FaultSummary, JudgementKind, Metrics, OracleSummary, Outcome, ScenarioVerdict, VERDICT_VERSION,
+        without_seed,
     },
 };
 use crate::{
@@ -154,7 +155,7 @@ fn verdict(case: &Case<'_>, oracles: &[&dyn Oracle]) -> CaseVerdict {
         legal_because: fault.legal_because.clone(),
     });
     CaseVerdict {
-        name: run.name.split('@').next().unwrap_or(&run.name).to_owned(),
+        name: without_seed(&run.name).to_owned(),
         seed: run.plan.seed.0,
         perturbation: case.perturbation().map(|planned| planned.perturbation.id().to_owned()),
         line: case.perturbation().map(|planned| planned.line),
@@ -288,11 +289,11 @@ mod tests {
                 Sample::perturbed().change(|run| run.history.requests.clear()),
             ),
             (
-                "no request after the faults were healed",
+                "no request after it was disturbed",
                 Sample::perturbed().change(|run| run.history.requests.retain(|request| request.at_ms < 1_000)),
             ),
             (
-                "no request after the faults were healed",
+                "no request after it was disturbed",
                 // The watch of an operator whose workers are dead stays open.
                 Sample::perturbed().change(|run| {
                     run.history.requests.retain(|request| request.at_ms < 1_000);

@@ -140,12 +140,17 @@ pub struct ScenarioVerdict {
     pub duration_ms: u64,
 }
 
+/// The name of a run as reports show it: a campaign of several seeds appends `@` and the seed.
+pub(super) fn without_seed(run: &str) -> &str {
+    run.split('@').next().unwrap_or(run)
+}
+
 impl CaseVerdict {
     /// A run that could not be carried out, and why.
     #[must_use]
     pub fn not_run(name: &str, plan: &Plan, why: String) -> Self {
         Self {
-            name: name.to_owned(),
+            name: without_seed(name).to_owned(),
             seed: plan.seed.0,
             perturbation: plan.perturbation.as_ref().map(|planned| planned.perturbation.id().to_owned()),
             line: plan.perturbation.as_ref().map(|planned| planned.line),
