@@ -2,11 +2,15 @@
 //!
 //! Each check is a function of a list of files, so that the tests at the end can show it a tree that is wrong.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-    path::Path,
-};
+#[path = "tidy/imports.rs"]
+mod imports;
+#[path = "tidy/sizes.rs"]
+mod sizes;
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use imports::paths;
+use sizes::{check_sizes, oversized};
 
 /// Stages in the order in which data flows, each with what it may import beside the ground types and itself.
 const STAGES: &[(&str, &[&str])] = &[
@@ -21,17 +25,16 @@ const STAGES: &[(&str, &[&str])] = &[
     ("report", &["scenario", "observe", "normalise", "diff", "verdict"]),
 ];
 
-/// Folders whose files are alternatives of one another and never import each other, with the files that are shared.
+/// What stands outside of the flow and sees all of it.
+const OUTER: &[&str] = &["run", "campaign", "cli"];
+
+/// Folders whose files are alternatives of one another and never import each other, with the files that all of them
+/// may use or that list them all.
 const SIBLINGS: &[(&str, &[&str])] = &[
-    ("src/faults", &["mod", "selector", "trigger", "tally", "status", "catalogue", "fixture", "proxy"]),
+    ("src/faults", &["mod", "selector", "trigger", "tally", "status", "registry", "catalogue", "fixture", "proxy"]),
     ("src/verdict/oracles", &["mod"]),
     ("src/normalise/rules", &["mod"]),
 ];
-
-/// No file grows past this without an entry in `tests/tidy/sizes.txt`.
-const FILE_LINES: usize = 400;
-/// No function grows past this without an entry there.
-const FUNCTION_LINES: usize = 70;
 
 /// American spellings of words that this project writes.
 const SPELLINGS: &[(&str, &str)] = &[
@@ -51,8 +54,11 @@ struct Source {
 
 fn sources() -> Vec<Source> {
     let mut found = Vec::new();
-    for folder in ["src", "apiserver/src", "tests"] {
+    for folder in ["src", "apiserver/src", "apiserver/benches", "tests"] {
         walk(Path::new(folder), &mut found);
+    }
+    for page in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "reports/README.md", "apiserver/LEDGER.md"] {
+        found.push(Source { path: page.into(), text: fs::read_to_string(page).expect("a page of the repository") });
     }
     found.sort_by(|a, b| a.path.cmp(&b.path));
     found
@@ -70,81 +76,27 @@ fn walk(folder: &Path, found: &mut Vec<Source>) {
     }
 }
 
-/// Paths that a file imports from its crate, such as `observe::record`.
-fn imports(text: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    let code: String = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
-    for (at, _) in code.match_indices("crate::") {
-        let rest = &code[at + "crate::".len()..];
-        if rest.starts_with('{') {
-            let end = matching_brace(rest);
-            found.extend(top_level_names(&rest[1..end]));
-        } else {
-            found.push(path_at(rest));
-        }
-    }
-    found
-}
-
-/// The first two segments of the path that starts here.
-fn path_at(rest: &str) -> String {
-    let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')).unwrap_or(rest.len());
-    rest[..end].trim_end_matches(':').split("::").take(2).collect::<Vec<_>>().join("::")
-}
-
-fn matching_brace(text: &str) -> usize {
-    let mut depth = 0;
-    for (at, c) in text.char_indices() {
-        match c {
-            '{' => depth += 1,
-            '}' => {
-                depth -= 1;
-                if depth == 0 {
-                    return at;
-                }
-            }
-            _ => {}
-        }
-    }
-    text.len()
-}
-
-/// `a::{b, c}, d::e` gives `a::b`-like heads: one per top-level entry, its first segments only.
-fn top_level_names(list: &str) -> Vec<String> {
-    let mut depth = 0;
-    let mut start = 0;
-    let mut found = Vec::new();
-    for (at, c) in list.char_indices().chain(std::iter::once((list.len(), ','))) {
-        match c {
-            '{' => depth += 1,
-            '}' => depth -= 1,
-            ',' if depth == 0 => {
-                let entry = list[start..at].trim();
-                if !entry.is_empty() {
-                    found.push(path_at(entry));
-                }
-                start = at + 1;
-            }
-            _ => {}
-        }
-    }
-    found
-}
-
 fn check_layers(sources: &[Source]) -> Vec<String> {
-    let stages: BTreeSet<&str> = STAGES.iter().map(|(stage, _)| *stage).collect();
     let mut wrong = Vec::new();
-    for (stage, allowed) in STAGES {
-        let folder = format!("src/{stage}/");
-        for source in sources.iter().filter(|source| source.path.starts_with(&folder)) {
-            for import in imports(without_tests(&source.text)) {
-                let head = import.split("::").next().unwrap_or_default();
-                let outer = ["run", "campaign", "cli"].contains(&head);
-                let other = stages.contains(head) && head != *stage;
-                let permitted = allowed.iter().any(|entry| *entry == head || import == *entry);
-                if outer || (other && !permitted) {
-                    wrong.push(format!("{}: the stage `{stage}` must not import `{import}`", source.path));
-                }
+    for source in sources {
+        let Some(path) = source.path.strip_prefix("src/") else { continue };
+        let (stage, allowed) = match path.split_once('/') {
+            Some((folder, _)) => match STAGES.iter().find(|(stage, _)| *stage == folder) {
+                Some((stage, allowed)) => (*stage, *allowed),
+                None => continue,
+            },
+            // `run.rs`, `campaign.rs` and the roots see everything; the ground types see no stage.
+            None if OUTER.iter().any(|name| path == format!("{name}.rs")) || ["lib.rs", "main.rs"].contains(&path) => {
+                continue;
+            }
+            None => (path, &[][..]),
+        };
+        for import in paths(without_tests(&source.text), "crate") {
+            let head = import.split("::").next().unwrap_or_default();
+            let other = STAGES.iter().any(|(name, _)| *name == head) && head != stage;
+            let permitted = allowed.iter().any(|entry| import == *entry || import.starts_with(&format!("{entry}::")));
+            if OUTER.contains(&head) || (other && !permitted) {
+                wrong.push(format!("{}: `{stage}` must not import `{import}`", source.path));
             }
         }
     }
@@ -166,133 +118,40 @@ fn check_siblings(sources: &[Source]) -> Vec<String> {
                 (!name.contains('/') && !shared.contains(&name)).then_some((source, name))
             })
             .collect();
-        let module = folder.strip_prefix("src/").unwrap_or(folder).replace('/', "::");
+        let module = folder.strip_prefix("src/").unwrap_or(folder).replace('/', "::") + "::";
         for (source, name) in &names {
-            for (_, other) in names.iter().filter(|(_, other)| other != name) {
-                let reached =
-                    [format!("super::{other}"), format!("crate::{module}::{other}"), format!("super::{{{other}")];
-                if reached.iter().any(|path| mentions(&source.text, path)) {
-                    wrong.push(format!("{}: `{name}` must not know `{other}`", source.path));
-                }
+            let from_crate = paths(&source.text, "crate");
+            let near = from_crate.iter().filter_map(|path| path.strip_prefix(&module)).map(str::to_owned);
+            // In a test module, `super` is the file itself; nothing there has the name of another alternative.
+            let reached: BTreeSet<String> = near
+                .chain(paths(&source.text, "super"))
+                .filter_map(|path| path.split("::").find(|part| *part != "super").map(str::to_owned))
+                .collect();
+            for (_, other) in names.iter().filter(|(_, other)| other != name && reached.contains(*other)) {
+                wrong.push(format!("{}: `{name}` must not know `{other}`", source.path));
             }
         }
     }
     wrong
 }
 
-/// Whether `path` stands in the text as a whole path, not as the beginning of a longer name.
-fn mentions(text: &str, path: &str) -> bool {
-    text.match_indices(path).any(|(at, _)| {
-        let next = text[at + path.len()..].chars().next().unwrap_or(' ');
-        !(next.is_alphanumeric() || next == '_')
-    })
-}
-
-/// The part of a file before its test module.
+/// The part of a file before its test module. A test module in a file of its own is only declared, and hides nothing.
 fn without_tests(text: &str) -> &str {
-    text.find("#[cfg(test)]\nmod tests").map_or(text, |at| &text[..at])
+    text.find("#[cfg(test)]\nmod tests {").map_or(text, |at| &text[..at])
 }
 
-fn is_test(path: &str) -> bool {
-    path.starts_with("tests/")
-        || path.contains("/tests/")
-        || path.ends_with("/tests.rs")
-        || path.ends_with("/fixture.rs")
-}
-
-/// Sizes above the limits: `path` or `path::function` with its lines.
-fn oversized(sources: &[Source]) -> BTreeMap<String, usize> {
-    let mut found = BTreeMap::new();
-    for source in sources.iter().filter(|source| !is_test(&source.path)) {
-        let code = without_tests(&source.text);
-        let lines = code.lines().count();
-        if lines > FILE_LINES {
-            found.insert(source.path.clone(), lines);
-        }
-        for (name, lines) in functions(code) {
-            if lines > FUNCTION_LINES {
-                found.insert(format!("{}::{name}", source.path), lines);
-            }
-        }
-    }
-    found
-}
-
-/// Functions and their lengths, by the indentation that rustfmt gives.
-fn functions(code: &str) -> Vec<(String, usize)> {
-    let mut found = Vec::new();
-    let mut open: Option<(String, usize, usize)> = None;
-    for (number, line) in code.lines().enumerate() {
-        let indent = line.len() - line.trim_start().len();
-        if let Some((name, start, depth)) = &open {
-            if line.trim_end() == format!("{}}}", " ".repeat(*depth)) {
-                found.push((name.clone(), number - start + 1));
-                open = None;
-            }
-            continue;
-        }
-        let head = line.trim_start();
-        let is_function = [
-            "fn ",
-            "pub fn ",
-            "async fn ",
-            "pub async fn ",
-            "pub(crate) fn ",
-            "pub(super) fn ",
-            "pub(crate) async fn ",
-            "pub(super) async fn ",
-            "const fn ",
-            "pub const fn ",
-        ]
-        .iter()
-        .find_map(|prefix| head.strip_prefix(prefix));
-        if let Some(rest) = is_function {
-            let one_line = line.trim_end().ends_with('}') || line.trim_end().ends_with(';');
-            if !one_line {
-                let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
-                open = Some((rest[..end].to_owned(), number, indent));
-            }
-        }
-    }
-    found
-}
-
-fn check_sizes(sources: &[Source], ratchet: &str) -> Vec<String> {
-    let allowed: BTreeMap<&str, usize> = ratchet
-        .lines()
-        .filter(|line| !line.starts_with('#') && !line.trim().is_empty())
-        .filter_map(|line| line.rsplit_once(' ').and_then(|(name, size)| Some((name.trim(), size.parse().ok()?))))
-        .collect();
-    let found = oversized(sources);
-    let mut wrong = Vec::new();
-    for (name, lines) in &found {
-        match allowed.get(name.as_str()) {
-            None => {
-                wrong.push(format!("{name}: {lines} lines; split it (files {FILE_LINES}, functions {FUNCTION_LINES})"))
-            }
-            Some(limit) if lines > limit => {
-                wrong.push(format!("{name}: {lines} lines, grown past its ratchet of {limit}; split it"));
-            }
-            Some(_) => {}
-        }
-    }
-    for (name, limit) in &allowed {
-        let now = found.get(*name).copied().unwrap_or_default();
-        if now < *limit {
-            wrong.push(format!("tests/tidy/sizes.txt: {name} has shrunk to {now}; lower its ratchet of {limit}"));
-        }
-    }
-    wrong
-}
-
+/// American spelling in comments and in Markdown; what stands between backticks is a name and not a word.
 fn check_spelling(sources: &[Source]) -> Vec<String> {
     let mut wrong = Vec::new();
     for source in sources {
+        let is_prose = source.path.ends_with(".md");
         for (number, line) in source.text.lines().enumerate() {
-            let Some(comment) = line.trim_start().strip_prefix("//") else { continue };
-            let comment = comment.to_lowercase();
+            let Some(words) = (if is_prose { Some(line) } else { line.trim_start().strip_prefix("//") }) else {
+                continue;
+            };
+            let words = words.split('`').step_by(2).collect::<Vec<_>>().join(" ").to_lowercase();
             for (american, british) in SPELLINGS {
-                if comment.contains(american) && !comment.contains('`') {
+                if words.contains(american) {
                     wrong.push(format!("{}:{}: `{american}` is spelled `{british}` here", source.path, number + 1));
                 }
             }
@@ -301,12 +160,36 @@ fn check_spelling(sources: &[Source]) -> Vec<String> {
     wrong
 }
 
-/// Every folder with sources must be named in ARCHITECTURE.md.
-fn check_folders(sources: &[Source], architecture: &str) -> Vec<String> {
+/// Every folder with sources is named in ARCHITECTURE.md, and every folder that a table there begins a row with exists.
+fn check_folders(sources: &[Source], architecture: &str, exists: impl Fn(&str) -> bool) -> Vec<String> {
     let folders: BTreeSet<&str> =
         sources.iter().filter_map(|source| source.path.rsplit_once('/')).map(|(f, _)| f).collect();
     let missing = folders.into_iter().filter(|folder| !architecture.contains(&format!("`{folder}/`")));
-    missing.map(|folder| format!("ARCHITECTURE.md does not name `{folder}/`")).collect()
+    let mut wrong: Vec<String> = missing.map(|folder| format!("ARCHITECTURE.md does not name `{folder}/`")).collect();
+    let rows = architecture.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`')).map(|(name, _)| name);
+    wrong.extend(
+        rows.filter(|name| name.ends_with('/') && !exists(name))
+            .map(|name| format!("ARCHITECTURE.md names `{name}`, which is no folder")),
+    );
+    wrong
+}
+
+/// Names that say nothing, tests that never run, and code that is yet to be written.
+fn check_leftovers(sources: &[Source]) -> Vec<String> {
+    const NAMES: &[&str] = &["utils", "util", "common", "helpers", "misc"];
+    const WORDS: &[&str] =
+        &[concat!("#[", "ignore"), concat!("todo", "!("), concat!("unimplemented", "!("), concat!("dbg", "!(")];
+    let mut wrong = Vec::new();
+    for source in sources {
+        let mut parts = source.path.trim_end_matches(".rs").split('/');
+        if let Some(part) = parts.find(|part| NAMES.contains(part)) {
+            wrong.push(format!("{}: `{part}` says nothing about what is in it", source.path));
+        }
+        for word in WORDS.iter().filter(|word| source.path.ends_with(".rs") && source.text.contains(**word)) {
+            wrong.push(format!("{}: has `{word}`", source.path));
+        }
+    }
+    wrong
 }
 
 fn nothing_wrong(wrong: &[String]) {
@@ -331,7 +214,6 @@ fn sizes_stay_within_their_ratchet() {
                     # After making one smaller: RECONVERGE_BLESS=1 cargo test --test tidy\n";
         let lines: Vec<String> =
             oversized(&sources()).iter().map(|(name, lines)| format!("{name} {lines}\n")).collect();
-        fs::create_dir_all("tests/tidy").expect("a folder");
         fs::write(path, format!("{head}{}", lines.concat())).expect("the ratchet file");
     }
     let ratchet = fs::read_to_string(path).expect("the ratchet file");
@@ -339,14 +221,20 @@ fn sizes_stay_within_their_ratchet() {
 }
 
 #[test]
-fn comments_are_in_british_spelling() {
+fn prose_is_in_british_spelling() {
     nothing_wrong(&check_spelling(&sources()));
+}
+
+#[test]
+fn nothing_is_left_over() {
+    nothing_wrong(&check_leftovers(&sources()));
 }
 
 #[test]
 fn the_architecture_names_every_folder() {
     let architecture = fs::read_to_string("ARCHITECTURE.md").expect("ARCHITECTURE.md");
-    nothing_wrong(&check_folders(&sources(), &architecture));
+    let rust: Vec<Source> = sources().into_iter().filter(|source| source.path.ends_with(".rs")).collect();
+    nothing_wrong(&check_folders(&rust, &architecture, |folder| Path::new(folder).is_dir()));
 }
 
 /// The checks themselves, shown trees that are wrong.
@@ -368,6 +256,18 @@ mod the_checks {
         assert_eq!(check_layers(&right), Vec::<String>::new());
         let outer = tree(&[("src/report/mod.rs", "use crate::run::RunError;\n")]);
         assert_eq!(check_layers(&outer).len(), 1);
+        let part = tree(&[("src/operator/a.rs", "use crate::observe::{record::OperatorExit, Observer};\n")]);
+        assert_eq!(check_layers(&part), ["src/operator/a.rs: `operator` must not import `observe::Observer`"]);
+        let ground =
+            tree(&[("src/event.rs", "use crate::verdict::Outcome;\n"), ("src/run.rs", "use crate::verdict::A;")]);
+        assert_eq!(check_layers(&ground), ["src/event.rs: `event.rs` must not import `verdict::Outcome`"]);
+        let server = tree(&[("apiserver/src/a.rs", "use reconverge::event::Event;\n")]);
+        assert_eq!(check_layers(&server).len(), 1);
+        // Only the tests at the end of a file may reach to the right, and a declaration hides nothing below it.
+        let tests = "#[cfg(test)]\nmod tests {\n    use crate::verdict::judge;\n}\n";
+        assert_eq!(check_layers(&tree(&[("src/observe/a.rs", tests)])), Vec::<String>::new());
+        let declared = "#[cfg(test)]\nmod tests;\nuse crate::verdict::judge;\n";
+        assert_eq!(check_layers(&tree(&[("src/observe/a.rs", declared)])).len(), 1);
     }
 
     #[test]
@@ -376,25 +276,43 @@ mod the_checks {
             ("src/faults/conflict.rs", "use super::latency::Latency;\n"),
             ("src/faults/latency.rs", "use super::trigger::Trigger;\n"),
         ]);
-        assert_eq!(check_siblings(&wrong), ["src/faults/conflict.rs: `conflict` must not know `latency`"]);
+        let expected = ["src/faults/conflict.rs: `conflict` must not know `latency`"];
+        assert_eq!(check_siblings(&wrong), expected);
+        for import in [
+            "use super::{Rule, trigger::Trigger, latency::Latency};",
+            "use crate::{event::Event, faults::{Rule, latency}};",
+            "use crate::faults::{\n    Rule,\n    latency::{self, Latency},\n};",
+            "fn f() { super::latency::new() }",
+        ] {
+            let wrong = tree(&[("src/faults/conflict.rs", import), ("src/faults/latency.rs", "")]);
+            assert_eq!(check_siblings(&wrong), expected, "{import}");
+        }
     }
 
     #[test]
-    fn see_growth_past_the_ratchet() {
-        let long = "// a line\n".repeat(FILE_LINES + 10);
-        let files = tree(&[("src/a.rs", &long)]);
-        assert_eq!(check_sizes(&files, "").len(), 1, "no entry");
-        assert_eq!(check_sizes(&files, "src/a.rs 405").len(), 1, "grown past the entry");
-        assert_eq!(check_sizes(&files, "src/a.rs 410"), Vec::<String>::new());
-        assert_eq!(check_sizes(&files, "src/a.rs 500").len(), 1, "shrunk below the entry");
-        let body = "    let a = 1;\n".repeat(FUNCTION_LINES);
-        let function = tree(&[("src/b.rs", &format!("fn long() {{\n{body}}}\n"))]);
-        assert_eq!(check_sizes(&function, "").len(), 1);
-    }
-
-    #[test]
-    fn see_american_spelling_and_unnamed_folders() {
+    fn see_american_spelling() {
         assert_eq!(check_spelling(&tree(&[("src/a.rs", "// We normalize it.\n")])).len(), 1);
-        assert_eq!(check_folders(&tree(&[("src/new/a.rs", "")]), "`src/`").len(), 1);
+        assert_eq!(check_spelling(&tree(&[("src/a.rs", "// `ok`, but we normalize it.\n")])).len(), 1);
+        assert_eq!(
+            check_spelling(&tree(&[("src/a.rs", "// `serde::Serializer` and `behavior`\nfn initialize() {}")])).len(),
+            0
+        );
+        assert_eq!(check_spelling(&tree(&[("A.md", "Its behavior.\n")])).len(), 1);
+    }
+
+    #[test]
+    fn see_folders_without_a_name_and_names_without_a_folder() {
+        let files = tree(&[("src/new/a.rs", "")]);
+        assert_eq!(check_folders(&files, "`src/`", |_| true), ["ARCHITECTURE.md does not name `src/new/`"]);
+        let gone = "| `src/new/` | it |\n| `src/old/` | was here |\n";
+        assert_eq!(check_folders(&files, gone, |name| name == "src/new/").len(), 1);
+        assert_eq!(check_folders(&files, gone, |_| true), Vec::<String>::new());
+    }
+
+    #[test]
+    fn see_leftovers() {
+        assert_eq!(check_leftovers(&tree(&[("src/diff/utils.rs", ""), ("src/helpers/a.rs", "")])).len(), 2);
+        assert_eq!(check_leftovers(&tree(&[("src/a.rs", concat!("#[", "ignore]\nfn f() {}"))])).len(), 1);
+        assert_eq!(check_leftovers(&tree(&[("src/a.rs", concat!("fn f() { todo", "!() }"))])).len(), 1);
     }
 }

@@ -43,7 +43,7 @@ fn example() -> ScenarioVerdict {
         ],
     );
     for case in &mut verdict.cases {
-        case.replay = Some(format!("reconverge run --seed 42 --run {} scenarios/demo/scenario.yaml", case.name));
+        case.replay = Some(format!("reconverge replay --seed 42 --run {} scenarios/demo/scenario.yaml", case.name));
     }
     verdict
 }
