@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use crate::{
-    clock::RunClock,
+    clock::{Pulse, RunClock},
     event::{Actor, Change, FaultRecord, Mark, MarkName, Phase, Request},
 };
 
@@ -76,9 +76,9 @@ pub struct Activity {
     pub writes: u64,
     /// Its writes that the server committed.
     pub committed: u64,
-    /// When the last counted write ended.
+    /// When the last counted write ended, in time of the recorder's pulse.
     pub last_write_ms: u64,
-    /// When the last object change was seen, by whomever.
+    /// When the last object change was seen, by whomever, in time of the recorder's pulse.
     pub last_change_ms: u64,
     /// Requests that the embedded server refused as unsupported (501).
     pub refused: u64,
@@ -101,6 +101,7 @@ pub struct Recorder {
     inner: Arc<Mutex<Inner>>,
     activity: watch::Sender<Activity>,
     pub clock: RunClock,
+    pub pulse: Pulse,
 }
 
 impl Recorder {
@@ -118,7 +119,12 @@ impl Recorder {
             file,
             file_error: None,
         };
-        Ok(Self { inner: Arc::new(Mutex::new(inner)), activity: watch::Sender::new(Activity::default()), clock })
+        Ok(Self {
+            inner: Arc::new(Mutex::new(inner)),
+            activity: watch::Sender::new(Activity::default()),
+            clock,
+            pulse: Pulse::default(),
+        })
     }
 
     /// Takes a request; fills in `seq`, `phase`, `incarnation` and `write_ordinal`.
@@ -134,7 +140,7 @@ impl Recorder {
             }
             if request.is_write() {
                 inner.activity.writes += 1;
-                inner.activity.last_write_ms = request.at_ms + request.duration_ms;
+                inner.activity.last_write_ms = self.pulse.now_ms();
                 if request.committed == Some(true) {
                     inner.activity.committed += 1;
                     request.write_ordinal = Some(inner.activity.committed);
@@ -150,7 +156,7 @@ impl Recorder {
     pub fn change(&self, mut change: Change) {
         let mut inner = self.lock();
         change.phase = inner.phase;
-        inner.activity.last_change_ms = change.at_ms;
+        inner.activity.last_change_ms = self.pulse.now_ms();
         inner.write(&Line::Change(&change));
         inner.history.changes.push(change);
         self.publish(&inner);
