@@ -51,6 +51,8 @@ pub struct Options {
     /// What stands after them: the scenario's path.
     pub replay_target: String,
     pub fail_fast: bool,
+    /// Whether to run the operator's build command.
+    pub build: bool,
     pub events: EventSink,
     pub cancel: CancellationToken,
 }
@@ -92,7 +94,7 @@ pub async fn campaign(loaded: &Loaded, options: &Options) -> Result<ScenarioVerd
 }
 
 async fn build(plan: &Plan, options: &Options) -> Result<(), RunError> {
-    if plan.operator.build.is_empty() {
+    if plan.operator.build.is_empty() || !options.build {
         return Ok(());
     }
     options.events.send(Event::Building { command: plan.operator.build.join(" ") });

@@ -57,6 +57,16 @@ pub enum Entry {
     Fault(FaultRecord),
 }
 
+/// An [`Entry`] that is written without a copy.
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Line<'a> {
+    Request(&'a Request),
+    Change(&'a Change),
+    Mark(&'a Mark),
+    Fault(&'a FaultRecord),
+}
+
 /// Counters for waiting: what the operator did up to now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Activity {
@@ -137,7 +147,7 @@ impl Recorder {
                 }
             }
         }
-        inner.write(&Entry::Request(Box::new(request.clone())));
+        inner.write(&Line::Request(&request));
         inner.history.requests.push(request);
         self.publish(&inner);
     }
@@ -147,7 +157,7 @@ impl Recorder {
         let mut inner = self.lock();
         change.phase = inner.phase;
         inner.activity.last_change_ms = self.pulse.now_ms();
-        inner.write(&Entry::Change(Box::new(change.clone())));
+        inner.write(&Line::Change(&change));
         inner.history.changes.push(change);
         self.publish(&inner);
     }
@@ -156,14 +166,14 @@ impl Recorder {
     pub fn mark(&self, name: MarkName, detail: impl Into<String>) {
         let mark = Mark { at_ms: self.clock.now_ms(), name, detail: detail.into() };
         let mut inner = self.lock();
-        inner.write(&Entry::Mark(mark.clone()));
+        inner.write(&Line::Mark(&mark));
         inner.history.marks.push(mark);
     }
 
     /// Takes the final account of one fault.
     pub fn fault(&self, fault: FaultRecord) {
         let mut inner = self.lock();
-        inner.write(&Entry::Fault(fault.clone()));
+        inner.write(&Line::Fault(&fault));
         inner.history.faults.push(fault);
     }
 
@@ -228,12 +238,12 @@ impl Recorder {
 }
 
 impl Inner {
-    fn write(&mut self, entry: &Entry) {
+    fn write(&mut self, line: &Line<'_>) {
         let Some(file) = &mut self.file else { return };
-        let line = serde_json::to_vec(entry).map_err(std::io::Error::from);
-        let done = line.and_then(|mut line| {
-            line.push(b'\n');
-            file.write_all(&line)
+        let text = serde_json::to_vec(line).map_err(std::io::Error::from);
+        let done = text.and_then(|mut text| {
+            text.push(b'\n');
+            file.write_all(&text)
         });
         if let Err(error) = done {
             self.file_error.get_or_insert(error);

@@ -138,6 +138,9 @@ pub struct Running {
     /// Also write JUnit to this file; the run directory always holds one.
     #[arg(long, env = "RECONVERGE_JUNIT")]
     pub junit: Option<PathBuf>,
+    /// Leave out the operators' build commands; what they make is there already.
+    #[arg(long, env = "RECONVERGE_NO_BUILD")]
+    pub no_build: bool,
     /// Let an inconclusive verdict exit with 0.
     #[arg(long, env = "RECONVERGE_ALLOW_INCONCLUSIVE")]
     pub allow_inconclusive: bool,

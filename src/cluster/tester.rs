@@ -228,13 +228,18 @@ impl Tester {
 }
 
 /// An object as the API gives it in lists lacks `apiVersion` and `kind`; put them back.
-pub(crate) fn typed(object: &DynamicObject, (api_version, kind): (&str, &str)) -> Value {
+pub(crate) fn typed(object: &DynamicObject, types: (&str, &str)) -> Value {
     let mut value = serde_json::to_value(object).unwrap_or_default();
+    set_type(&mut value, types);
+    value
+}
+
+/// Names the type of an item of a list, which has none of its own.
+pub(crate) fn set_type(value: &mut Value, (api_version, kind): (&str, &str)) {
     if let Some(map) = value.as_object_mut() {
         map.entry("apiVersion").or_insert_with(|| api_version.into());
         map.entry("kind").or_insert_with(|| kind.into());
     }
-    value
 }
 
 fn text<'a>(object: &'a Value, field: &str) -> &'a str {

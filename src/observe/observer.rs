@@ -8,16 +8,18 @@ use std::{
 use futures::StreamExt as _;
 use kube::{
     Client,
-    api::{Api, DynamicObject, ListParams},
+    Resource as _,
+    api::{Api, DynamicObject, ListParams, Request},
     discovery::{ApiResource, Discovery, verbs},
     runtime::watcher::{self, Event},
 };
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
 use super::record::{Snapshot, SnapshotLabel};
 use crate::{
-    cluster::tester::typed,
+    cluster::tester::{set_type, typed},
     event::{Actor, Change, ChangeKind, Phase},
     history::Recorder,
     object::{ObjectKey, metadata},
@@ -66,9 +68,8 @@ impl Observer {
     pub async fn baseline(client: &Client) -> Result<BTreeMap<String, String>, ObserveError> {
         let mut baseline = Baseline::new();
         for resource in watchable(client).await? {
-            for object in list(client, &resource).await? {
-                baseline.insert(metadata(&object, "uid").to_owned(), metadata(&object, "resourceVersion").to_owned());
-            }
+            let states: Listed<State> = parse(&list(client, &resource).await?, &resource)?;
+            baseline.extend(states.items.into_iter().map(|state| (state.metadata.uid, state.metadata.resource_version)));
         }
         Ok(baseline)
     }
@@ -120,10 +121,18 @@ impl Observer {
         let at_ms = self.recorder.clock.now_ms();
         let mut objects = BTreeMap::new();
         for resource in &self.resources {
-            for mut object in list(&self.client, resource).await? {
+            let text = list(&self.client, resource).await?;
+            // Most lists hold nothing but what was there before; to see that is a fraction of reading them.
+            let states: Listed<State> = parse(&text, resource)?;
+            if states.items.iter().all(|state| is_known(&self.baseline, &state.metadata)) {
+                continue;
+            }
+            let all: Listed<Value> = parse(&text, resource)?;
+            for mut object in all.items {
                 if is_untouched(&self.baseline, &object) {
                     continue;
                 }
+                set_type(&mut object, (&resource.api_version, &resource.kind));
                 redact(&mut object);
                 if let Some(key) = ObjectKey::of(&object) {
                     objects.insert(key, object);
@@ -242,6 +251,29 @@ fn last_writer(object: &Value) -> Actor {
     }
 }
 
+/// What of a list's answer is read.
+#[derive(Deserialize)]
+struct Listed<T> {
+    items: Vec<T>,
+}
+
+/// An object as far as it tells whether it has changed.
+#[derive(Deserialize)]
+struct State {
+    metadata: StateMetadata,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct StateMetadata {
+    uid: String,
+    resource_version: String,
+}
+
+fn is_known(baseline: &Baseline, state: &StateMetadata) -> bool {
+    baseline.get(&state.uid).is_some_and(|version| *version == state.resource_version)
+}
+
 fn is_untouched(baseline: &Baseline, object: &Value) -> bool {
     baseline.get(metadata(object, "uid")).is_some_and(|version| version == metadata(object, "resourceVersion"))
 }
@@ -274,14 +306,20 @@ async fn watchable(client: &Client) -> Result<Vec<ApiResource>, ObserveError> {
     Ok(found)
 }
 
-async fn list(client: &Client, resource: &ApiResource) -> Result<Vec<Value>, ObserveError> {
-    let api: Api<DynamicObject> = Api::all_with(client.clone(), resource);
-    let all = api
+/// The answer to a list of everything, as text.
+async fn list(client: &Client, resource: &ApiResource) -> Result<String, ObserveError> {
+    let failed = |error| ObserveError::List { resource: resource.plural.clone(), source: Box::new(error) };
+    let request = Request::new(DynamicObject::url_path(resource, None))
         .list(&ListParams::default())
-        .await
-        .map_err(|error| ObserveError::List { resource: resource.plural.clone(), source: Box::new(error) })?;
-    let types = (resource.api_version.as_str(), resource.kind.as_str());
-    Ok(all.items.iter().map(|object| typed(object, types)).collect())
+        .map_err(|error| failed(kube::Error::BuildRequest(error)))?;
+    client.request_text(request).await.map_err(failed)
+}
+
+fn parse<T: DeserializeOwned>(text: &str, resource: &ApiResource) -> Result<T, ObserveError> {
+    serde_json::from_str(text).map_err(|error| ObserveError::List {
+        resource: resource.plural.clone(),
+        source: Box::new(kube::Error::SerdeError(error)),
+    })
 }
 
 #[cfg(test)]

@@ -117,7 +117,7 @@ impl Stage<'_> {
             keys.insert(self.tester.key_of(object).await?);
         }
         let left = || self.observer.select(|key, _| keys.contains(key));
-        let gone = || {
+        let gone = |_| {
             let left = left();
             if left.is_empty() { Ok(()) } else { Err(left.iter().map(remains).collect::<Vec<_>>().join("; ")) }
         };
