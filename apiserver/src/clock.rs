@@ -36,9 +36,3 @@ impl Clock for SystemClock {
 pub fn rfc3339_seconds(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
-
-/// An instant in the form of `metav1.MicroTime`.
-#[must_use]
-pub fn rfc3339_micros(at: Timestamp) -> String {
-    at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
-}

@@ -42,12 +42,6 @@ impl ScenarioFile {
     pub fn problem(&self, path: &str, message: impl Into<String>) -> Problem {
         Problem::at(self.file.clone(), &self.source, self.places.value(path), message)
     }
-
-    /// A problem at a key of the file.
-    #[must_use]
-    pub fn problem_at_key(&self, path: &str, message: impl Into<String>) -> Problem {
-        Problem::at(self.file.clone(), &self.source, self.places.key(path), message)
-    }
 }
 
 /// How scenario and manifest files are read.

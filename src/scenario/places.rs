@@ -1,4 +1,4 @@
-//! Where each key and value of a YAML document stands.
+//! Where each value of a YAML document stands.
 //!
 //! # Flow
 //! A YAML text in; a map from paths such as `spec.workload[0].apply` to [`Place`]s out. It is read in a pass of its
@@ -48,7 +48,6 @@ fn offset_of(text: &str, line: usize, column: usize) -> usize {
 /// The places of one document, by path.
 #[derive(Debug, Clone, Default)]
 pub struct Places {
-    keys: BTreeMap<String, Place>,
     values: BTreeMap<String, Place>,
 }
 
@@ -74,8 +73,7 @@ impl Places {
             Node::Map(entries) => {
                 for (key, value) in entries {
                     let dot = if path.is_empty() { "" } else { "." };
-                    let child = format!("{path}{dot}{}", key.value);
-                    self.keys.insert(child.clone(), Place::of(key.referenced, text));
+                    let child = format!("{path}{dot}{key}");
                     self.walk(child, value, text);
                 }
             }
@@ -86,24 +84,16 @@ impl Places {
     /// Where a value begins; for a path that does not exist, where its nearest parent does.
     #[must_use]
     pub fn value(&self, path: &str) -> Place {
-        self.nearest(path, &self.values)
-    }
-
-    /// Where a key stands; for list entries and missing keys, the nearest that does exist.
-    #[must_use]
-    pub fn key(&self, path: &str) -> Place {
-        self.keys.get(path).copied().unwrap_or_else(|| self.value(path))
-    }
-
-    fn nearest(&self, path: &str, places: &BTreeMap<String, Place>) -> Place {
         let mut path = path;
         loop {
-            if let Some(place) = places.get(path) {
+            if let Some(place) = self.values.get(path) {
                 return *place;
             }
             match path.rfind(['.', '[']) {
                 Some(end) => path = &path[..end],
-                None => return places.get("").copied().unwrap_or(Place { line: 1, column: 1, offset: 0, length: 0 }),
+                None => {
+                    return self.values.get("").copied().unwrap_or(Place { line: 1, column: 1, offset: 0, length: 0 });
+                }
             }
         }
     }
@@ -113,7 +103,7 @@ impl Places {
 enum Node {
     Scalar,
     List(Vec<Spanned<Node>>),
-    Map(Vec<(Spanned<String>, Spanned<Node>)>),
+    Map(Vec<(String, Spanned<Node>)>),
 }
 
 impl<'de> Deserialize<'de> for Node {
@@ -203,9 +193,8 @@ mod tests {
     }
 
     #[test]
-    fn knows_keys_and_values() {
+    fn knows_where_values_stand() {
         let places = Places::read(TEXT);
-        assert_eq!(at(places.key("a[0].b")), (2, 5, "b"));
         assert_eq!(at(places.value("a[0].b")), (2, 8, "1"));
         // Columns count characters, offsets count bytes.
         assert_eq!(at(places.value("a[0].café")), (3, 11, "two"));
@@ -217,7 +206,7 @@ mod tests {
     fn falls_back_to_the_nearest_parent() {
         let places = Places::read(TEXT);
         assert_eq!(places.value("a[1].missing[3].x"), places.value("a[1]"));
-        assert_eq!(places.key("nowhere").line, 1);
-        assert_eq!(Places::read("a: [").key("a").line, 1);
+        assert_eq!(places.value("nowhere").line, 1);
+        assert_eq!(Places::read("a: [").value("a").line, 1);
     }
 }

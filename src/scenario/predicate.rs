@@ -33,13 +33,6 @@ pub enum Held {
     No(String),
 }
 
-impl Held {
-    #[must_use]
-    pub fn is_yes(&self) -> bool {
-        matches!(self, Self::Yes)
-    }
-}
-
 /// Why an expectation is not a predicate.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PredicateError {
