@@ -51,6 +51,32 @@ pub fn wall() -> Timestamp {
     Timestamp::now()
 }
 
+/// Time as the tasks of this process are really given it: it advances by one beat whenever a sleeping task was woken.
+///
+/// On a starved machine it runs slower than the clock, and so do the operator and the cluster: a settle window in
+/// beats does not mistake a program that was not scheduled for one that is at rest.
+#[derive(Debug, Clone, Default)]
+pub struct Pulse(std::sync::Arc<std::sync::atomic::AtomicU64>);
+
+/// The length of one beat.
+const BEAT: Duration = Duration::from_millis(10);
+
+impl Pulse {
+    /// Milliseconds of beats since it began to beat.
+    #[must_use]
+    pub fn now_ms(&self) -> u64 {
+        self.0.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// Beats for ever.
+    pub async fn beat(&self) {
+        loop {
+            pause(BEAT).await;
+            self.0.fetch_add(u64::try_from(BEAT.as_millis()).unwrap_or(u64::MAX), std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+}
+
 /// Lets other tasks run for `interval`, between two looks at a condition that has a deadline.
 #[expect(clippy::disallowed_methods, reason = "the one pause that every bounded wait of the crate goes through")]
 pub async fn pause(interval: Duration) {

@@ -8,6 +8,7 @@
 //! Whatever happens, the operator is ended, every watch and port is closed, and what was recorded is kept.
 
 mod await_state;
+mod inputs;
 mod perturb;
 mod workload;
 
@@ -96,7 +97,10 @@ pub async fn run(setup: Setup) -> Result<RunRecord, RunError> {
     setup.events.send(Event::RunStarted { run: setup.name.clone() });
     let cluster = cluster::start(setup.plan.lane, setup.plan.seed).await?;
     let description = cluster.describe();
-    let done = on_cluster(&setup, cluster.as_ref(), &recorder).await;
+    let done = tokio::select! {
+        done = on_cluster(&setup, cluster.as_ref(), &recorder) => done,
+        () = recorder.pulse.beat() => unreachable!("a pulse beats for ever"),
+    };
     recorder.enter(Phase::Teardown);
     cluster.shutdown().await;
     let history = recorder.finish().map_err(|source| write_error(&history_file, source))?;
@@ -127,6 +131,7 @@ struct Outcome {
 /// Everything that is alive during a run.
 pub(crate) struct Stage<'a> {
     setup: &'a Setup,
+    cluster: &'a dyn Cluster,
     recorder: &'a Recorder,
     tester: Tester,
     observer: Observer,
@@ -160,7 +165,7 @@ async fn on_cluster(setup: &Setup, cluster: &dyn Cluster, recorder: &Recorder) -
     let proxy = Proxy::start(upstream, recorder.clone()).await?;
     let (operator, supervision) = start_operator(setup, cluster, &proxy, recorder).await?;
     let expect = plan.expect.iter().map(Predicate::compile).collect::<Result<Vec<_>, _>>()?;
-    let stage = Stage { setup, recorder, tester, observer, proxy, operator, expect };
+    let stage = Stage { setup, cluster, recorder, tester, observer, proxy, operator, expect };
     let mut outcome = Outcome::default();
     let done = stage.carry_out(&mut outcome).await;
     stage.enter(Phase::Teardown);

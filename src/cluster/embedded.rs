@@ -3,16 +3,20 @@
 //! # Guarantees
 //! The harness talks to it without a socket; the operator, through the proxy, over TLS on 127.0.0.1.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    time::Duration,
+};
 
 use futures::future::BoxFuture;
 use reconverge_apiserver::{
     auth::Identity,
+    controllers::driver::State,
     server::{ApiServer, Listening, Options, RunningControllers},
 };
 
 use super::{Capabilities, Cluster, ClusterError, Endpoint};
-use crate::seed::Seed;
+use crate::{clock::wall, seed::Seed};
 
 /// A cluster inside this process.
 pub struct Embedded {
@@ -61,6 +65,13 @@ impl Cluster for Embedded {
 
     fn capabilities(&self) -> Capabilities {
         Capabilities { real_pods: false, garbage_collection: true, rbac: true, webhooks: false, exec: false }
+    }
+
+    fn is_idle(&self, horizon: Duration) -> bool {
+        // A write that the driver has not even been told of moves the revision, and then the observer's watches.
+        // A step that keeps failing is tried again with a growing delay, and is not waited for.
+        let state = State { retrying: 0, ..self.controllers.progress().state() };
+        state.is_idle(wall(), horizon)
     }
 
     fn describe(&self) -> String {

@@ -10,6 +10,8 @@
 pub mod embedded;
 pub mod tester;
 
+use std::time::Duration;
+
 use futures::future::BoxFuture;
 
 use crate::{scenario::format::Lane, seed::Seed};
@@ -66,6 +68,12 @@ pub trait Cluster: Send + Sync {
     /// The bearer token of an administrator.
     fn admin_token(&self) -> String;
     fn capabilities(&self) -> Capabilities;
+    /// Whether the cluster's own controllers have nothing to do, now or within `horizon`. A lane that cannot tell
+    /// says yes, and the settle window alone decides.
+    fn is_idle(&self, horizon: Duration) -> bool {
+        let _ = horizon;
+        true
+    }
     /// For reports: `embedded (subset of kube-apiserver 1.34.4)`.
     fn describe(&self) -> String;
     /// The bearer token of a ServiceAccount.

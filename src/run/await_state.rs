@@ -14,8 +14,19 @@ use crate::{
     },
 };
 
-/// How often a wait looks again; conditions are in memory, so that a look costs microseconds.
+/// How often a wait looks again; conditions are in memory, so that a look costs microseconds, but for expectations.
 const LOOK: Duration = Duration::from_millis(10);
+
+/// Which look at a condition it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    /// The first one, or something was recorded since the last one.
+    News,
+    /// Only time has passed.
+    Idle,
+    /// The deadline has passed, too: what is found wrong now is reported.
+    Last,
+}
 
 /// How a wait ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,29 +39,37 @@ pub enum Reached {
 impl Stage<'_> {
     /// Every expectation holds and nobody writes for the settle window.
     pub(super) async fn converge(&self, within: Duration) -> Result<Reached, RunError> {
-        let since = self.recorder.clock.now_ms();
-        self.wait(within, || match self.unmet(&self.expect) {
-            Some(why) => Err(why),
-            None => self.is_quiet(since),
+        let since = self.recorder.pulse.now_ms();
+        self.wait(within, |look| {
+            let quiet = self.is_quiet(since);
+            if quiet.is_err() && look != Look::Last {
+                // Not before the end of the settle window does it matter whether the expectations hold.
+                return quiet;
+            }
+            self.unmet(&self.expect).map_or(quiet, Err)
         })
         .await
     }
 
     /// Nobody writes for the settle window.
     pub(super) async fn quiet(&self, within: Duration) -> Result<Reached, RunError> {
-        let since = self.recorder.clock.now_ms();
-        self.wait(within, || self.is_quiet(since)).await
+        let since = self.recorder.pulse.now_ms();
+        self.wait(within, |_| self.is_quiet(since)).await
     }
 
     /// Every one of `predicates` holds.
     pub(super) async fn holds(&self, predicates: &[Predicate], within: Duration) -> Result<Reached, RunError> {
-        self.wait(within, || self.unmet(predicates).map_or(Ok(()), Err)).await
+        self.wait(within, |look| match look {
+            Look::Idle => Err(String::new()),
+            Look::News | Look::Last => self.unmet(predicates).map_or(Ok(()), Err),
+        })
+        .await
     }
 
     /// The operator has sent more than `before` requests.
     pub(super) async fn await_operator(&self, before: u64) -> Result<(), RunError> {
         let within = self.plan().operator.start_timeout;
-        let seen = || {
+        let seen = |_| {
             let now = self.recorder.activity().requests;
             if now > before { Ok(()) } else { Err(format!("{now} requests")) }
         };
@@ -101,18 +120,29 @@ impl Stage<'_> {
     pub(super) async fn wait(
         &self,
         within: Duration,
-        condition: impl Fn() -> Result<(), String>,
+        condition: impl Fn(Look) -> Result<(), String>,
     ) -> Result<Reached, RunError> {
         let deadline = self.recorder.clock.deadline(within);
+        let mut news = self.recorder.subscribe();
+        news.mark_changed();
         loop {
-            let last = match condition() {
+            let look = match (deadline.passed(self.recorder.clock), news.has_changed()) {
+                (true, _) => Look::Last,
+                (false, Ok(false)) => Look::Idle,
+                (false, _) => Look::News,
+            };
+            if look != Look::Idle {
+                // Before the look: what is recorded during it is news to the next one.
+                news.mark_unchanged();
+            }
+            let last = match condition(look) {
                 Ok(()) => return Ok(Reached::Yes),
                 Err(last) => last,
             };
             if self.setup.cancel.is_cancelled() {
                 return Err(RunError::Interrupted);
             }
-            if deadline.passed(self.recorder.clock) {
+            if look == Look::Last {
                 return Ok(Reached::No(last));
             }
             pause(LOOK).await;
@@ -130,13 +160,16 @@ impl Stage<'_> {
     fn is_quiet(&self, since: u64) -> Result<(), String> {
         let activity = self.recorder.activity();
         let settle = u64::try_from(self.settle().as_millis()).unwrap_or(u64::MAX);
-        let quiet_until = self.recorder.clock.now_ms().saturating_sub(settle);
+        let quiet_until = self.recorder.pulse.now_ms().saturating_sub(settle);
         if activity.last_write_ms > quiet_until {
             let last = self.recorder.read(|history| history.writes().last().map(|write| write.target.to_string()));
             return Err(format!("the operator keeps writing; last: {}", last.unwrap_or_default()));
         }
         if activity.last_change_ms > quiet_until {
             return Err("objects keep changing".into());
+        }
+        if !self.cluster.is_idle(self.settle()) {
+            return Err("the cluster's controllers are at work".into());
         }
         if since > quiet_until { Err("the settle window is not over".into()) } else { Ok(()) }
     }

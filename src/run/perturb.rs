@@ -78,7 +78,7 @@ impl Stage<'_> {
     async fn watch_quietly(&self, duration: Duration, hits: &mut Vec<Hit>) -> Result<(), RunError> {
         hits.push(self.hit(format!("{} s of rest", duration.as_secs())));
         // The wait's condition never holds: the time itself is what is wanted.
-        self.wait(duration, || Err(String::new())).await?;
+        self.wait(duration, |_| Err(String::new())).await?;
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! One cluster: its state behind one lock, its clock, chance and tokens.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -76,7 +76,9 @@ pub struct Cluster {
     pub(crate) entropy: Entropy,
     pub(crate) tokens: TokenAuthority,
     state: Mutex<State>,
-    revision: watch::Sender<u64>,
+    /// The revision of each table's last write, once somebody watches it: a write wakes the watches of its own table
+    /// only.
+    revisions: Mutex<BTreeMap<String, watch::Sender<u64>>>,
     feed: Mutex<Vec<mpsc::UnboundedSender<Change>>>,
 }
 
@@ -89,8 +91,7 @@ impl Cluster {
     }
 
     fn with(clock: SharedClock, entropy: Entropy, tokens: TokenAuthority, state: State) -> Self {
-        let (revision, _) = watch::channel(state.store.revision());
-        Self { clock, entropy, tokens, state: Mutex::new(state), revision, feed: Mutex::default() }
+        Self { clock, entropy, tokens, state: Mutex::new(state), revisions: Mutex::default(), feed: Mutex::default() }
     }
 
     /// An independent cluster with the same objects, history, tokens and chance, in constant time. Watches and
@@ -113,14 +114,17 @@ impl Cluster {
     /// Runs one request. Writes that it commits stay, also when it fails later.
     pub(crate) fn transact<T>(&self, run: impl FnOnce(&mut Tx<'_>) -> T) -> T {
         let mut state = self.lock();
-        let before = state.store.revision();
-        let mut tx = Tx { cluster: self, state: &mut state, now: self.clock.now() };
+        let mut tx = Tx { cluster: self, state: &mut state, now: self.clock.now(), written: BTreeSet::new() };
         let out = run(&mut tx);
+        let written = tx.written;
         let after = state.store.revision();
         drop(state);
-        if after != before {
-            // `max`: another request may already have announced a later revision.
-            self.revision.send_modify(|r| *r = after.max(*r));
+        if !written.is_empty() {
+            let revisions = self.revisions.lock().unwrap_or_else(PoisonError::into_inner);
+            for sender in written.iter().filter_map(|table| revisions.get(table)) {
+                // `max`: another request may already have announced a later revision.
+                sender.send_modify(|r| *r = after.max(*r));
+            }
         }
         out
     }
@@ -131,9 +135,11 @@ impl Cluster {
         self.read(|s| s.store.revision())
     }
 
-    /// Wakes whoever waits for a later revision.
-    pub(crate) fn revisions(&self) -> watch::Receiver<u64> {
-        self.revision.subscribe()
+    /// Wakes whoever waits for a later write to a table.
+    pub(crate) fn revisions(&self, table: &str) -> watch::Receiver<u64> {
+        let mut revisions = self.revisions.lock().unwrap_or_else(PoisonError::into_inner);
+        // A receiver that has not looked yet misses nothing: a watch reads the table before it waits.
+        revisions.entry(table.to_owned()).or_default().subscribe()
     }
 
     /// Every change from now on, in commit order.
@@ -203,6 +209,8 @@ pub(crate) struct Tx<'a> {
     pub cluster: &'a Cluster,
     pub state: &'a mut State,
     pub now: Timestamp,
+    /// The tables that were written to.
+    pub written: BTreeSet<String>,
 }
 
 impl Tx<'_> {
@@ -235,6 +243,7 @@ impl Tx<'_> {
         if kind.table == customs::TABLE {
             customs::refresh(self.state, event);
         }
+        self.written.insert(kind.table.clone());
         self.cluster.announce(kind, event);
         Arc::clone(&event.object)
     }

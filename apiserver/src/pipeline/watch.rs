@@ -35,6 +35,8 @@ pub struct Watcher {
     form: Form,
     /// Events up to this revision have been looked at.
     cursor: u64,
+    /// Whether the cursor is this watch's own, and not one that the client came with.
+    following: bool,
     bookmarks: bool,
     /// The columns of a table were sent.
     columns_sent: bool,
@@ -68,13 +70,14 @@ impl Watcher {
         let initial = if query.has("sendInitialEvents") { query.flag("sendInitialEvents") } else { asked == 0 };
         let timeout = query.number("timeoutSeconds").filter(|s| *s > 0).map_or(DEFAULT_TIMEOUT, Duration::from_secs);
         let mut watcher = Self {
-            revisions: cluster.revisions(),
+            revisions: cluster.revisions(&call.kind.table),
             timeout: cluster.clock.sleep(timeout),
             bookmark: cluster.clock.sleep(BOOKMARK_EVERY),
             cluster: Arc::clone(cluster),
             selector,
             form,
             cursor: asked,
+            following: false,
             bookmarks: query.flag("allowWatchBookmarks"),
             columns_sent: false,
             pending: VecDeque::new(),
@@ -136,17 +139,23 @@ impl Watcher {
                 biased;
                 changed = self.revisions.changed() => self.ended = changed.is_err(),
                 () = &mut self.timeout => {
-                    if self.bookmarks {
-                        self.push_bookmark(false);
-                    }
+                    self.catch_up();
                     self.ended = true;
                 }
                 () = &mut self.bookmark => {
                     self.bookmark = self.cluster.clock.sleep(BOOKMARK_EVERY);
-                    if self.bookmarks {
-                        self.push_bookmark(false);
-                    }
+                    self.catch_up();
                 }
+            }
+        }
+    }
+
+    /// Says how far the watch has come: writes to other tables move it on, too, but do not wake it.
+    fn catch_up(&mut self) {
+        if self.bookmarks {
+            self.collect();
+            if !self.ended {
+                self.push_bookmark(false);
             }
         }
     }
@@ -155,11 +164,17 @@ impl Watcher {
     fn collect(&mut self) {
         let cluster = Arc::clone(&self.cluster);
         let cursor = self.cursor;
-        let (events, revision) =
-            cluster.read(|state| (state.store.events_after(&self.call.kind.table, cursor), state.store.revision()));
+        let table = &self.call.kind.table;
+        let (events, revision) = cluster.read(|state| {
+            let store = &state.store;
+            let events =
+                if self.following { store.events_followed(table, cursor) } else { store.events_after(table, cursor) };
+            (events, store.revision())
+        });
         let now = cluster.clock.now();
         match events {
             Ok(events) => {
+                self.following = true;
                 for event in &events {
                     self.offer(event, now);
                 }

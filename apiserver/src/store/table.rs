@@ -28,6 +28,8 @@ struct Table {
     ring: imbl::Vector<Event>,
     /// The last revision that was dropped from the ring: history after it is complete.
     dropped: u64,
+    /// The last event that was dropped: `dropped`, or less after a compaction.
+    lost: u64,
     /// The objects right after `dropped`.
     base: Objects,
 }
@@ -92,6 +94,16 @@ impl Store {
         Ok(t.ring.iter().skip(first_after(&t.ring, revision)).cloned().collect())
     }
 
+    /// [`Store::events_after`] for a watch that has followed the table up to `revision`: a compaction does not end it
+    /// when nothing happened to the table meanwhile.
+    ///
+    /// # Errors
+    /// When some of them are no longer kept.
+    pub fn events_followed(&self, table: &str, revision: u64) -> Result<Vec<Event>, Expired> {
+        let revision = self.tables.get(table).filter(|t| t.lost <= revision).map_or(revision, |t| revision.max(t.dropped));
+        self.events_after(table, revision)
+    }
+
     /// Writes an object and gives it the new revision.
     pub fn put(&mut self, table: &str, key: &str, object: Value) -> Event {
         let previous = self.get(table, key);
@@ -111,6 +123,7 @@ impl Store {
         let names: Vec<String> = self.tables.keys().cloned().collect();
         for name in names {
             if let Some(t) = self.tables.get_mut(&name) {
+                t.lost = t.ring.back().map_or(t.lost, |last| last.revision);
                 t.ring = imbl::Vector::new();
                 t.dropped = revision;
                 t.base = t.objects.clone();
@@ -143,6 +156,7 @@ impl Store {
             && let Some(old) = t.ring.pop_front()
         {
             t.dropped = old.revision;
+            t.lost = old.revision;
             t.base = old.after;
         }
         event
@@ -201,8 +215,12 @@ mod tests {
         assert!(store.events_after("pods", first - 1).is_err());
         assert!(store.objects_at("pods", first - 1).is_err());
         assert_eq!(store.events_after("pods", store.revision() - 1).unwrap().len(), 1);
+        store.put("nodes", "n", object(1));
         store.compact();
         assert!(store.events_after("pods", store.revision() - 1).is_err());
+        // The last revision was of another table: who followed this one has missed nothing.
+        assert!(store.events_followed("pods", store.revision() - 1).unwrap().is_empty());
+        assert!(store.events_followed("pods", store.revision() - 2).is_err());
         assert!(store.events_after("pods", store.revision()).unwrap().is_empty());
     }
 }
