@@ -277,6 +277,7 @@ mod tests {
             replay: "reconverge replay".into(),
             replay_target: "scenarios/demo".into(),
             fail_fast: false,
+            build: true,
             events: EventSink::none(),
             cancel: CancellationToken::new(),
         }
