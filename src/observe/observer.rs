@@ -7,8 +7,7 @@ use std::{
 
 use futures::StreamExt as _;
 use kube::{
-    Client,
-    Resource as _,
+    Client, Resource as _,
     api::{Api, DynamicObject, ListParams, Request},
     discovery::{ApiResource, Discovery, verbs},
     runtime::watcher::{self, Event},
@@ -69,7 +68,8 @@ impl Observer {
         let mut baseline = Baseline::new();
         for resource in watchable(client).await? {
             let states: Listed<State> = parse(&list(client, &resource).await?, &resource)?;
-            baseline.extend(states.items.into_iter().map(|state| (state.metadata.uid, state.metadata.resource_version)));
+            baseline
+                .extend(states.items.into_iter().map(|state| (state.metadata.uid, state.metadata.resource_version)));
         }
         Ok(baseline)
     }

@@ -100,7 +100,8 @@ impl Store {
     /// # Errors
     /// When some of them are no longer kept.
     pub fn events_followed(&self, table: &str, revision: u64) -> Result<Vec<Event>, Expired> {
-        let revision = self.tables.get(table).filter(|t| t.lost <= revision).map_or(revision, |t| revision.max(t.dropped));
+        let revision =
+            self.tables.get(table).filter(|t| t.lost <= revision).map_or(revision, |t| revision.max(t.dropped));
         self.events_after(table, revision)
     }
 
