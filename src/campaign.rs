@@ -4,12 +4,10 @@
 //! A run that is finished is on disk before the next verdict needs it. A run that cannot be carried out makes its
 //! own case inconclusive and leaves the others alone.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+mod archive;
 
-use serde::{Deserialize, Serialize};
+use std::{path::PathBuf, sync::Arc};
+
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -19,8 +17,8 @@ use crate::{
         self, Gate, Rule,
         crash_point::{CrashPoint, Side},
     },
-    history::{Entry, History},
-    observe::record::{OperatorExit, RunRecord, Snapshot},
+    history::History,
+    observe::record::RunRecord,
     operator::process,
     run::{self, RunError, Setup, write_json},
     scenario::{
@@ -31,6 +29,8 @@ use crate::{
     seed::Seed,
     verdict::{self, CaseVerdict, Outcome, Reference, ScenarioVerdict},
 };
+
+pub use archive::{ReadError, analyze};
 
 /// The name of fault-free runs, followed by their ordinal.
 pub const REFERENCE: &str = "reference";
@@ -51,6 +51,8 @@ pub struct Options {
     /// What stands after them: the scenario's path.
     pub replay_target: String,
     pub fail_fast: bool,
+    /// Whether to run the operator's build command.
+    pub build: bool,
     pub events: EventSink,
     pub cancel: CancellationToken,
 }
@@ -92,7 +94,7 @@ pub async fn campaign(loaded: &Loaded, options: &Options) -> Result<ScenarioVerd
 }
 
 async fn build(plan: &Plan, options: &Options) -> Result<(), RunError> {
-    if plan.operator.build.is_empty() {
+    if plan.operator.build.is_empty() || !options.build {
         return Ok(());
     }
     options.events.send(Event::Building { command: plan.operator.build.join(" ") });
@@ -228,7 +230,7 @@ async fn carry_out(
     let done = run::run(setup).await;
     options.events.send(Event::RunEnded { run: name.to_owned() });
     let record = done?;
-    write_json(&directory.join("run.json"), &RunFile::of(&record))?;
+    archive::complete(&directory, &record)?;
     Ok(record)
 }
 
@@ -260,132 +262,49 @@ pub fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// What `run.json` adds to the plan, the history and the snapshots of a run's directory.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct RunFile {
-    name: String,
-    cluster: String,
-    duration_ms: u64,
-    exits: Vec<OperatorExit>,
-    inconclusive: Vec<String>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verdict::sample::Sample;
 
-impl RunFile {
-    fn of(record: &RunRecord) -> Self {
-        Self {
-            name: record.name.clone(),
-            cluster: record.cluster.clone(),
-            duration_ms: record.duration_ms,
-            exits: record.exits.clone(),
-            inconclusive: record.inconclusive.clone(),
+    fn options() -> Options {
+        Options {
+            seeds: vec![Seed(7), Seed(8)],
+            only: vec![],
+            parallel: 1,
+            directory: PathBuf::new(),
+            context: Context { target_dir: PathBuf::new(), cache: PathBuf::new(), lane: None },
+            replay: "reconverge replay".into(),
+            replay_target: "scenarios/demo".into(),
+            fail_fast: false,
+            build: true,
+            events: EventSink::none(),
+            cancel: CancellationToken::new(),
         }
     }
-}
 
-/// Why a run directory cannot be judged again.
-#[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    #[error("could not read {path}")]
-    Read {
-        path: PathBuf,
-        #[source]
-        source: std::io::Error,
-    },
-    #[error("{path}:{line}: not what this version writes")]
-    Parse {
-        path: PathBuf,
-        line: usize,
-        #[source]
-        source: serde_json::Error,
-    },
-    #[error("{0} holds no fault-free runs (reference-1, ...); is it the directory of one scenario's campaign?")]
-    NoReference(PathBuf),
-}
-
-/// Judges the runs of a scenario's directory again, without a cluster.
-///
-/// # Errors
-/// When a file is missing or not readable.
-pub fn analyze(directory: &Path) -> Result<ScenarioVerdict, ReadError> {
-    let mut references = Vec::new();
-    let mut perturbed = Vec::new();
-    for folder in folders(directory)? {
-        if !folder.join("run.json").exists() {
-            continue;
-        }
-        let record = read_record(&folder)?;
-        if record.plan.perturbation.is_none() { references.push(record) } else { perturbed.push(record) }
+    /// `conflict@8` is the name of a directory; `replay --run` takes the name of a perturbation.
+    #[test]
+    fn replay_lines_name_the_perturbation_and_its_seed() {
+        let mut plan = Sample::perturbed().build().plan;
+        plan.seed = Seed(8);
+        let case = with_replay(CaseVerdict::not_run("conflict@8", &plan, "no port".into()), &options());
+        assert_eq!(case.replay.as_deref(), Some("reconverge replay --seed 8 --run conflict scenarios/demo"));
+        let reference = Sample::reference().build().plan;
+        let case = with_replay(CaseVerdict::not_run("reference-2", &reference, "no port".into()), &options());
+        assert_eq!(case.replay.as_deref(), Some("reconverge replay --seed 42 --run reference scenarios/demo"));
     }
-    if references.is_empty() {
-        return Err(ReadError::NoReference(directory.to_owned()));
+
+    #[test]
+    fn crash_points_are_the_writes_of_the_workload() {
+        let run = Sample::reference().write(crate::event::Verb::Update, "configmaps", 5_000, Phase::Delete).build();
+        assert_eq!(crash_points(&run.history), 2);
     }
-    Ok(verdict::judge_scenario(&references, &perturbed))
-}
 
-fn folders(directory: &Path) -> Result<Vec<PathBuf>, ReadError> {
-    let failed = |source| ReadError::Read { path: directory.to_owned(), source };
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(directory).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        if path.is_dir() {
-            found.push(path);
-        }
+    #[test]
+    fn a_chain_names_every_cause() {
+        let source = std::io::Error::other("no space left");
+        let error = RunError::Write { path: "plan.json".into(), source };
+        assert_eq!(chain(&error), "could not write plan.json: no space left");
     }
-    found.sort();
-    Ok(found)
-}
-
-fn read_record(folder: &Path) -> Result<RunRecord, ReadError> {
-    let file: RunFile = read_json(&folder.join("run.json"))?;
-    let plan: Plan = read_json(&folder.join("plan.json"))?;
-    let mut snapshots: Vec<Snapshot> = Vec::new();
-    let snapshot_folder = folder.join("snapshots");
-    if snapshot_folder.is_dir() {
-        let failed = |source| ReadError::Read { path: snapshot_folder.clone(), source };
-        for entry in std::fs::read_dir(&snapshot_folder).map_err(failed)? {
-            snapshots.push(read_json(&entry.map_err(failed)?.path())?);
-        }
-    }
-    snapshots.sort_by_key(|snapshot| snapshot.at_ms);
-    Ok(RunRecord {
-        name: file.name,
-        plan,
-        history: read_history(&folder.join("history.jsonl"))?,
-        snapshots,
-        exits: file.exits,
-        cluster: file.cluster,
-        inconclusive: file.inconclusive,
-        duration_ms: file.duration_ms,
-    })
-}
-
-fn read_history(path: &Path) -> Result<History, ReadError> {
-    let text = read(path)?;
-    let mut history = History::default();
-    for (index, line) in text.lines().enumerate() {
-        let entry = serde_json::from_str(line).map_err(|source| ReadError::Parse {
-            path: path.to_owned(),
-            line: index + 1,
-            source,
-        })?;
-        match entry {
-            Entry::Request(request) => history.requests.push(*request),
-            Entry::Change(change) => history.changes.push(*change),
-            Entry::Mark(mark) => history.marks.push(mark),
-            Entry::Fault(fault) => history.faults.push(fault),
-        }
-    }
-    Ok(history)
-}
-
-fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, ReadError> {
-    serde_json::from_str(&read(path)?).map_err(|source| ReadError::Parse {
-        path: path.to_owned(),
-        line: source.line(),
-        source,
-    })
-}
-
-fn read(path: &Path) -> Result<String, ReadError> {
-    std::fs::read_to_string(path).map_err(|source| ReadError::Read { path: path.to_owned(), source })
 }

@@ -6,7 +6,7 @@
 
 use std::{
     fs::File,
-    io::{BufWriter, Write as _},
+    io::Write as _,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -90,7 +90,7 @@ struct Inner {
     activity: Activity,
     phase: Phase,
     incarnation: u32,
-    file: Option<BufWriter<File>>,
+    file: Option<File>,
     /// The first error of writing the file; reported once at the end.
     file_error: Option<std::io::Error>,
 }
@@ -110,7 +110,7 @@ impl Recorder {
     /// # Errors
     /// When the file cannot be created.
     pub fn new(clock: RunClock, file: Option<&Path>) -> std::io::Result<Self> {
-        let file = file.map(File::create).transpose()?.map(BufWriter::new);
+        let file = file.map(File::create).transpose()?;
         let inner = Inner {
             history: History::default(),
             activity: Activity::default(),
@@ -216,7 +216,7 @@ impl Recorder {
         self.lock().history.clone()
     }
 
-    /// Flushes the file.
+    /// Everything that was recorded, once the file is known to hold it, too.
     ///
     /// # Errors
     /// The first error met while writing it.
@@ -224,9 +224,6 @@ impl Recorder {
         let mut inner = self.lock();
         if let Some(error) = inner.file_error.take() {
             return Err(error);
-        }
-        if let Some(file) = &mut inner.file {
-            file.flush()?;
         }
         Ok(inner.history.clone())
     }
@@ -243,10 +240,131 @@ impl Recorder {
 impl Inner {
     fn write(&mut self, line: &Line<'_>) {
         let Some(file) = &mut self.file else { return };
-        let done =
-            serde_json::to_writer(&mut *file, line).map_err(std::io::Error::from).and_then(|()| file.write_all(b"\n"));
+        let text = serde_json::to_vec(line).map_err(std::io::Error::from);
+        let done = text.and_then(|mut text| {
+            text.push(b'\n');
+            file.write_all(&text)
+        });
         if let Err(error) = done {
             self.file_error.get_or_insert(error);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{event::Verb, verdict::sample::Sample};
+
+    /// A committed create by the operator.
+    fn write() -> Request {
+        let mut request = Sample::reference().build().history.requests[0].clone();
+        (request.seq, request.write_ordinal, request.committed) = (0, None, Some(true));
+        request
+    }
+
+    fn recorder() -> Recorder {
+        Recorder::new(RunClock::start(), None).unwrap()
+    }
+
+    /// Crash points count committed writes, so neither reads nor refused writes may take a number.
+    #[test]
+    fn only_committed_writes_of_the_operator_are_numbered() {
+        let recorder = recorder();
+        let mut read = write();
+        read.target.verb = Verb::Get;
+        let mut lease = write();
+        (lease.target.group, lease.target.resource) = ("coordination.k8s.io".into(), "leases".into());
+        let refused = Request { committed: Some(false), ..write() };
+        let unknown = Request { committed: None, ..write() };
+        let dry = Request { dry_run: true, ..write() };
+        let own = Request { actor: Actor::Tester, ..write() };
+        for request in [write(), read, lease, refused, unknown, dry, own, write()] {
+            recorder.request(request);
+        }
+        let history = recorder.finish().unwrap();
+        let ordinals: Vec<_> = history.requests.iter().map(|request| request.write_ordinal).collect();
+        assert_eq!(ordinals, [Some(1), None, None, None, None, None, None, Some(2)]);
+        assert!(history.requests.iter().map(|request| request.seq).eq(1..=8));
+        let activity = recorder.activity();
+        assert_eq!((activity.requests, activity.writes, activity.committed), (7, 4, 2), "not the tester's own");
+    }
+
+    #[test]
+    fn entries_carry_the_phase_and_the_incarnation_of_their_moment() {
+        let recorder = recorder();
+        recorder.next_incarnation();
+        recorder.request(write());
+        recorder.enter(Phase::Rest);
+        recorder.next_incarnation();
+        recorder.request(write());
+        recorder.change(Sample::reference().build().history.changes[0].clone());
+        recorder.read(|history| {
+            let moments: Vec<_> = history.requests.iter().map(|request| (request.phase, request.incarnation)).collect();
+            assert_eq!(moments, [(Phase::Install, 1), (Phase::Rest, 2)]);
+            assert_eq!(history.changes[0].phase, Phase::Rest);
+        });
+    }
+
+    #[test]
+    fn waits_see_when_something_last_moved() {
+        let recorder = recorder();
+        let seen = recorder.subscribe();
+        recorder.request(Request { at_ms: 30, duration_ms: 12, ..write() });
+        assert!(seen.has_changed().unwrap());
+        recorder.change(Change { at_ms: 50, ..Sample::reference().build().history.changes[0].clone() });
+        let mut refused = write();
+        (refused.answer.status, refused.target.verb) = (501, Verb::Get);
+        recorder.request(refused);
+        let activity = recorder.activity();
+        assert_eq!((activity.last_write_ms, activity.last_change_ms, activity.refused), (42, 50, 1));
+    }
+
+    #[test]
+    fn marks_are_found_from_both_ends() {
+        let recorder = recorder();
+        for detail in ["first", "second"] {
+            recorder.mark(MarkName::Converged, detail);
+        }
+        let history = recorder.history();
+        let detail = |mark: Option<&Mark>| mark.map(|mark| mark.detail.clone());
+        assert_eq!(detail(history.mark(MarkName::Converged)).as_deref(), Some("first"));
+        assert_eq!(detail(history.last_mark(MarkName::Converged)).as_deref(), Some("second"));
+        assert_eq!(history.mark(MarkName::Healed), None);
+    }
+
+    /// Read before `finish`: a run that is killed leaves what it saw, in the order in which it saw it.
+    #[test]
+    fn the_file_holds_every_entry_as_it_comes() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("history.jsonl");
+        let recorder = Recorder::new(RunClock::start(), Some(&file)).unwrap();
+        let sample = Sample::perturbed().build().history;
+        recorder.mark(MarkName::OperatorStarted, "");
+        recorder.request(write());
+        recorder.change(sample.changes[0].clone());
+        recorder.fault(sample.faults[0].clone());
+        recorder.mark(MarkName::Healed, "");
+        let text = std::fs::read_to_string(&file).unwrap();
+        let entries: Vec<Entry> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let History { mut requests, mut changes, marks, faults } = recorder.finish().unwrap();
+        let expected = [
+            Entry::Mark(marks[0].clone()),
+            Entry::Request(Box::new(requests.remove(0))),
+            Entry::Change(Box::new(changes.remove(0))),
+            Entry::Fault(faults[0].clone()),
+            Entry::Mark(marks[1].clone()),
+        ];
+        assert_eq!(entries, expected);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_an_error_at_the_end() {
+        let missing = Path::new("no such folder/history.jsonl");
+        assert!(Recorder::new(RunClock::start(), Some(missing)).is_err());
+        // The device that is always full.
+        let recorder = Recorder::new(RunClock::start(), Some(Path::new("/dev/full"))).unwrap();
+        recorder.mark(MarkName::Healed, "");
+        assert_eq!(recorder.finish().unwrap_err().kind(), std::io::ErrorKind::StorageFull);
     }
 }

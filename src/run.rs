@@ -8,6 +8,7 @@
 //! Whatever happens, the operator is ended, every watch and port is closed, and what was recorded is kept.
 
 mod await_state;
+mod inputs;
 mod perturb;
 mod workload;
 

@@ -78,7 +78,7 @@ fn walk(folder: &Path, found: &mut Vec<Source>) {
 
 fn check_layers(sources: &[Source]) -> Vec<String> {
     let mut wrong = Vec::new();
-    for source in sources {
+    for source in sources.iter().filter(|source| !is_test(&source.path)) {
         let Some(path) = source.path.strip_prefix("src/") else { continue };
         let (stage, allowed) = match path.split_once('/') {
             Some((folder, _)) => match STAGES.iter().find(|(stage, _)| *stage == folder) {
@@ -133,6 +133,14 @@ fn check_siblings(sources: &[Source]) -> Vec<String> {
         }
     }
     wrong
+}
+
+/// Files that are compiled for tests only.
+fn is_test(path: &str) -> bool {
+    path.starts_with("tests/")
+        || path.contains("/tests/")
+        || path.ends_with("/tests.rs")
+        || path.ends_with("/fixture.rs")
 }
 
 /// The part of a file before its test module. A test module in a file of its own is only declared, and hides nothing.
@@ -266,6 +274,8 @@ mod the_checks {
         // Only the tests at the end of a file may reach to the right, and a declaration hides nothing below it.
         let tests = "#[cfg(test)]\nmod tests {\n    use crate::verdict::judge;\n}\n";
         assert_eq!(check_layers(&tree(&[("src/observe/a.rs", tests)])), Vec::<String>::new());
+        let apart = tree(&[("src/observe/tests.rs", "use crate::verdict::judge;\n")]);
+        assert_eq!(check_layers(&apart), Vec::<String>::new());
         let declared = "#[cfg(test)]\nmod tests;\nuse crate::verdict::judge;\n";
         assert_eq!(check_layers(&tree(&[("src/observe/a.rs", declared)])).len(), 1);
     }

@@ -138,6 +138,9 @@ pub struct Running {
     /// Also write JUnit to this file; the run directory always holds one.
     #[arg(long, env = "RECONVERGE_JUNIT")]
     pub junit: Option<PathBuf>,
+    /// Leave out the operators' build commands; what they make is there already.
+    #[arg(long, env = "RECONVERGE_NO_BUILD")]
+    pub no_build: bool,
     /// Let an inconclusive verdict exit with 0.
     #[arg(long, env = "RECONVERGE_ALLOW_INCONCLUSIVE")]
     pub allow_inconclusive: bool,
@@ -231,4 +234,91 @@ pub struct Cluster {
 #[derive(Debug, Clone, Args)]
 pub struct Completions {
     pub shell: clap_complete::Shell,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::cli::exit::Exit;
+
+    fn parse(line: &str) -> Result<Command, clap::Error> {
+        Arguments::try_parse_from(line.split_whitespace()).map(|arguments| arguments.command)
+    }
+
+    /// clap finds clashing names and impossible defaults only when a command is built.
+    #[test]
+    fn every_command_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_run_needs_no_arguments() {
+        let Command::Run(run) = parse("reconverge run").unwrap() else { panic!("another command") };
+        assert_eq!(run.selection.paths, [PathBuf::from("scenarios")]);
+        assert_eq!((run.seed, run.repeat, run.running.parallel), (Seed(1), 1, 8));
+        assert!(run.perturbations.is_empty() && run.running.cluster.is_none());
+        assert!(!run.fail_fast && !run.dry_run && !run.running.allow_inconclusive);
+    }
+
+    #[test]
+    fn a_run_takes_a_seed_a_lane_and_several_names() {
+        let line = "reconverge run a b --seed 7 --repeat 3 --cluster k3s --perturbation conflict --perturbation latency -o json";
+        let Command::Run(run) = parse(line).unwrap() else { panic!("another command") };
+        assert_eq!(run.selection.paths, ["a", "b"].map(PathBuf::from));
+        assert_eq!((run.seed, run.repeat), (Seed(7), 3));
+        assert_eq!((run.running.cluster, run.running.output), (Some(LaneArgument::K3s), Format::Json));
+        assert_eq!(run.perturbations, ["conflict", "latency"]);
+    }
+
+    /// The line that reports print must be one that the program takes.
+    #[test]
+    fn a_replay_needs_its_seed_and_its_run() {
+        let line = "reconverge replay --seed 7 --run crash-after-write-3 scenarios/demo";
+        let Command::Replay(replay) = parse(line).unwrap() else { panic!("another command") };
+        assert_eq!((replay.seed, replay.run.as_str()), (Seed(7), "crash-after-write-3"));
+        assert!(parse("reconverge replay --seed 7 scenarios/demo").is_err());
+        assert!(parse("reconverge replay --run conflict scenarios/demo").is_err());
+        assert!(parse("reconverge replay --seed 7 --run conflict").is_err());
+    }
+
+    #[test]
+    fn global_options_stand_anywhere() {
+        for line in ["reconverge -q --color never lint", "reconverge lint -q --color never"] {
+            let arguments = Arguments::try_parse_from(line.split_whitespace()).unwrap();
+            assert!(arguments.global.quiet, "{line}");
+            assert_eq!(arguments.global.color, When::Never, "{line}");
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for line in [
+            "reconverge",
+            "reconverge run --repeat 0",
+            "reconverge run --seed minus-one",
+            "reconverge run --cluster kind",
+            "reconverge cluster --port 70000",
+            "reconverge nonsense",
+        ] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn help_lists_every_exit_code() {
+        let codes: Vec<&str> =
+            EXIT_CODES.lines().filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next()).collect();
+        let all = [
+            Exit::Pass,
+            Exit::Fail,
+            Exit::Inconclusive,
+            Exit::Environment,
+            Exit::Nothing,
+            Exit::Usage,
+            Exit::Interrupted,
+        ];
+        assert_eq!(codes, all.map(|exit| (exit as u8).to_string()));
+    }
 }

@@ -169,6 +169,7 @@ async fn one_scenario(
         replay: format!("{program} replay{flags}"),
         replay_target: selected.path.display().to_string(),
         fail_fast: job.fail_fast,
+        build: !job.running.no_build,
         events: events.clone(),
         cancel: cancel.clone(),
     };

@@ -262,3 +262,132 @@ fn answer(done: Result<DynamicObject, kube::Error>, doing: impl FnOnce() -> Stri
     let object = done.map_err(|error| failed(doing(), error))?;
     Ok(serde_json::to_value(object).unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        cluster::{Cluster as _, embedded::Embedded},
+        seed::Seed,
+    };
+
+    const SOON: Duration = Duration::from_secs(20);
+
+    async fn with_cluster(test: impl AsyncFnOnce(&Tester)) {
+        let cluster = Embedded::start(Seed(1)).await.unwrap();
+        test(&Tester::new(cluster.client(), "default")).await;
+        Box::new(cluster).shutdown().await;
+    }
+
+    fn map(name: &str, value: &str) -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": name, "labels": {"app": "demo"}},
+            "data": {"a": value},
+        })
+    }
+
+    fn maps(name: Option<&str>, selector: Option<&str>) -> ObjectRef {
+        ObjectRef {
+            api_version: "v1".into(),
+            kind: "ConfigMap".into(),
+            name: name.map(Into::into),
+            namespace: None,
+            selector: selector.map(Into::into),
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn objects_go_to_the_scenarios_namespace_and_are_applied_with_force() {
+        with_cluster(async |tester| {
+            let first = tester.apply(&map("one", "1"), USER_MANAGER).await.unwrap();
+            assert_eq!(metadata(&first, "namespace"), "default");
+            let again = tester.apply(&map("one", "1"), USER_MANAGER).await.unwrap();
+            assert_eq!(metadata(&first, "resourceVersion"), metadata(&again, "resourceVersion"), "nothing to do");
+            // Without force this would be a conflict with the user.
+            let forced = tester.apply(&map("one", "2"), FOREIGN_MANAGER).await.unwrap();
+            assert_eq!(forced["data"]["a"], "2");
+            let merged = tester.merge(&maps(Some("one"), None), &json!({"data": {"a": null, "b": "3"}})).await.unwrap();
+            assert_eq!(merged["data"], json!({"b": "3"}));
+        })
+        .await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn objects_are_found_and_deleted_by_name_and_by_selector() {
+        with_cluster(async |tester| {
+            for name in ["one", "two", "three"] {
+                tester.apply(&map(name, "1"), USER_MANAGER).await.unwrap();
+            }
+            let found = tester.find(&maps(Some("one"), None)).await.unwrap();
+            // Lists leave out the type; what is found has it all the same.
+            assert_eq!((found.len(), &found[0]["kind"]), (1, &json!("ConfigMap")));
+            assert_eq!(tester.find(&maps(None, Some("app=demo"))).await.unwrap()[0]["apiVersion"], "v1");
+            assert_eq!(tester.delete(&maps(Some("one"), None), None).await.unwrap(), ["one"]);
+            assert_eq!(tester.get(&map("one", "1")).await.unwrap(), None);
+            assert_eq!(tester.find(&maps(Some("one"), None)).await.unwrap(), Vec::<Value>::new());
+            tester.delete(&maps(Some("one"), None), None).await.expect("what is not there counts as deleted");
+            assert_eq!(tester.delete(&maps(None, Some("app=demo")), None).await.unwrap(), ["three", "two"]);
+            assert_eq!(tester.find(&maps(None, Some("app=demo"))).await.unwrap(), Vec::<Value>::new());
+        })
+        .await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn keys_have_the_scope_of_their_kind() {
+        with_cluster(async |tester| {
+            assert_eq!(tester.key_of(&map("one", "1")).await.unwrap().namespace, "default");
+            let class = json!({
+                "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
+                "metadata": {"name": "fast", "namespace": "nonsense"},
+            });
+            assert_eq!(tester.key_of(&class).await.unwrap().namespace, "");
+            let nameless = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}});
+            assert!(matches!(tester.key_of(&nameless).await, Err(ClusterError::NotAnObject(_))));
+            let elsewhere = ObjectRef { namespace: Some("other".into()), ..maps(None, None) };
+            assert_eq!(tester.namespace_of(&elsewhere).await.unwrap(), "other");
+        })
+        .await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn errors_name_the_object() {
+        with_cluster(async |tester| {
+            let unknown = json!({"apiVersion": "a.b/v1", "kind": "Odd", "metadata": {"name": "x"}});
+            let error = tester.apply(&unknown, USER_MANAGER).await.unwrap_err();
+            assert!(matches!(&error, ClusterError::UnknownKind { kind, .. } if kind == "Odd"), "{error}");
+            let error = tester.merge(&maps(Some("none"), None), &json!({})).await.unwrap_err();
+            assert_eq!(error.to_string(), "could not patch ConfigMap none");
+        })
+        .await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_crd_is_awaited_until_it_can_be_listed() {
+        with_cluster(async |tester| {
+            let clock = RunClock::start();
+            let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+            let crd = json!({
+                "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+                "metadata": {"name": "odds.a.b"},
+                "spec": {
+                    "group": "a.b", "scope": "Namespaced",
+                    "names": {"kind": "Odd", "plural": "odds", "singular": "odd", "listKind": "OddList"},
+                    "versions": [
+                        {"name": "v1", "served": true, "storage": true, "schema": schema},
+                        {"name": "v0", "served": false, "storage": false, "schema": schema},
+                    ],
+                },
+            });
+            let error = tester.await_crd(&crd, clock, Duration::from_millis(50)).await.unwrap_err();
+            assert!(matches!(error, ClusterError::Timeout { within_ms: 50, .. }), "{error}");
+            tester.apply(&crd, USER_MANAGER).await.unwrap();
+            tester.await_crd(&crd, clock, SOON).await.unwrap();
+            let odd = json!({"apiVersion": "a.b/v1", "kind": "Odd", "metadata": {"name": "x"}});
+            tester.apply(&odd, USER_MANAGER).await.unwrap();
+        })
+        .await;
+    }
+}

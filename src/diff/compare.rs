@@ -8,9 +8,12 @@ use super::{
     delta::{Changed, Delta, Lone},
     mask::Mask,
 };
-use crate::normalise::{
-    Canonical, CanonicalKey,
-    path::{Path, Step, scalar},
+use crate::{
+    normalise::{
+        Canonical, CanonicalKey,
+        path::{Path, Step, scalar},
+    },
+    object::owner_references,
 };
 
 /// Keys by which list elements are paired, the first that fits: all elements have it, and no two share it.
@@ -27,6 +30,9 @@ const LIST_KEYS: &[&[&str]] = &[
     &["id"],
 ];
 
+/// Owners of owners are followed so far; Deployments of custom resources of custom resources have five.
+const GENERATIONS: usize = 8;
+
 /// What `actual` has otherwise than `reference`, apart from what the mask hides.
 #[must_use]
 pub fn compare(reference: &Canonical, actual: &Canonical, mask: &Mask) -> Delta {
@@ -40,12 +46,37 @@ pub fn compare(reference: &Canonical, actual: &Canonical, mask: &Mask) -> Delta 
         let none = Vec::new();
         pair(role, before.get(role).unwrap_or(&none), after.get(role).unwrap_or(&none), mask, &mut delta);
     }
+    owners_first(&mut delta.missing);
+    owners_first(&mut delta.extra);
     delta.changed.sort_by_cached_key(|change| {
         let status =
             change.path == "status" || change.path.starts_with("status.") || change.path.starts_with("status[");
         (status, change.object.clone(), change.path.clone())
     });
     delta
+}
+
+/// What is missing or extra together with its owner is only a consequence, and stands behind it.
+fn owners_first(lone: &mut [Lone]) {
+    let mut depths = vec![0_usize; lone.len()];
+    // One round for each generation; in a cycle of owners the depths only have to stop growing.
+    for _ in 0..lone.len().min(GENERATIONS) {
+        for at in 0..lone.len() {
+            let owners = owner_references(&lone[at].value);
+            let above = (0..lone.len()).filter(|other| owners.iter().any(|owner| is_owner(&lone[*other], owner)));
+            depths[at] = above.map(|other| depths[other] + 1).max().unwrap_or(0);
+        }
+    }
+    let mut keyed: Vec<(usize, Lone)> = depths.into_iter().zip(lone.iter().cloned()).collect();
+    keyed.sort_by_key(|(depth, _)| *depth);
+    for (place, (_, object)) in lone.iter_mut().zip(keyed) {
+        *place = object;
+    }
+}
+
+fn is_owner(lone: &Lone, owner: &Value) -> bool {
+    let says = |field: &str, value: &str| owner.get(field).and_then(Value::as_str) == Some(value);
+    says("kind", &lone.object.kind) && says("name", &lone.object.name)
 }
 
 type Members<'a> = Vec<(&'a CanonicalKey, &'a Value)>;
@@ -234,5 +265,21 @@ mod tests {
         assert_eq!(difference.missing[0].object.to_string(), "Demo d");
         assert_eq!(difference.extra[0].object.to_string(), "Demo e");
         assert_eq!(difference.len(), 2);
+    }
+
+    #[test]
+    fn owners_stand_before_what_they_own() {
+        let owned = |kind: &str, owner: &str| {
+            json!({"apiVersion": "v1", "kind": kind, "metadata": {
+                "name": "d", "ownerReferences": [{"kind": owner, "name": "d", "uid": owner}],
+            }})
+        };
+        // By kind the order would be Group, Pod, Set.
+        let group = owned("Group", "Elsewhere");
+        let difference = delta(&[owned("Pod", "Set"), owned("Set", "Group"), group], &[]);
+        let kinds: Vec<&str> = difference.missing.iter().map(|lone| lone.object.kind.as_str()).collect();
+        assert_eq!(kinds, ["Group", "Set", "Pod"]);
+        let circle = delta(&[owned("Pod", "Set"), owned("Set", "Pod")], &[]);
+        assert_eq!(circle.missing.len(), 2);
     }
 }

@@ -321,3 +321,149 @@ fn parse<T: DeserializeOwned>(text: &str, resource: &ApiResource) -> Result<T, O
         source: Box::new(kube::Error::SerdeError(error)),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        clock::{RunClock, pause},
+        cluster::{
+            Cluster as _,
+            embedded::Embedded,
+            tester::{Tester, USER_MANAGER},
+        },
+        scenario::format::ObjectRef,
+        seed::Seed,
+    };
+
+    struct Bench {
+        cluster: Embedded,
+        tester: Tester,
+        recorder: Recorder,
+        observer: Observer,
+    }
+
+    /// A cluster with one ConfigMap, `before`, that is there before the observer.
+    async fn start() -> Bench {
+        let cluster = Embedded::start(Seed(1)).await.unwrap();
+        let tester = Tester::new(cluster.client(), "default");
+        tester.apply(&map("before", "1"), USER_MANAGER).await.unwrap();
+        let baseline = Observer::baseline(tester.client()).await.unwrap();
+        let recorder = Recorder::new(RunClock::start(), None).unwrap();
+        let observer = Observer::start(cluster.client(), baseline, recorder.clone()).await.unwrap();
+        Bench { cluster, tester, recorder, observer }
+    }
+
+    impl Bench {
+        fn changes(&self, name: &str) -> Vec<Change> {
+            self.recorder.read(|history| history.changes.iter().filter(|c| c.key.name == name).cloned().collect())
+        }
+
+        async fn sees(&self, name: &str, changes: usize) -> Vec<Change> {
+            let deadline = self.recorder.clock.deadline(Duration::from_secs(20));
+            loop {
+                let seen = self.changes(name);
+                if seen.len() >= changes {
+                    return seen;
+                }
+                assert!(!deadline.passed(self.recorder.clock), "{name}: {seen:?}");
+                pause(Duration::from_millis(5)).await;
+            }
+        }
+
+        async fn snapshot_of(&self, name: &str) -> Option<Value> {
+            let snapshot = self.observer.snapshot(SnapshotLabel::Final).await.unwrap();
+            snapshot.objects.into_iter().find(|object| metadata(object, "name") == name)
+        }
+
+        async fn end(self) {
+            assert_eq!(self.observer.broken(), Vec::<String>::new());
+            self.observer.stop().await;
+            Box::new(self.cluster).shutdown().await;
+        }
+    }
+
+    fn map(name: &str, value: &str) -> Value {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"a": value}})
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn every_change_is_seen_with_its_kind_and_its_writer() {
+        let bench = start().await;
+        bench.tester.apply(&map("one", "1"), USER_MANAGER).await.unwrap();
+        bench.sees("one", 1).await;
+        assert_eq!(bench.observer.select(|key, _| key.name == "one")[0]["data"]["a"], "1");
+        bench.tester.apply(&map("one", "2"), "somebody").await.unwrap();
+        bench.sees("one", 2).await;
+        let target = ObjectRef {
+            api_version: "v1".into(),
+            kind: "ConfigMap".into(),
+            name: Some("one".into()),
+            namespace: None,
+            selector: None,
+        };
+        bench.tester.delete(&target, None).await.unwrap();
+        let seen = bench.sees("one", 3).await;
+        let kinds: Vec<_> = seen.iter().map(|change| change.kind).collect();
+        assert_eq!(kinds, [ChangeKind::Added, ChangeKind::Modified, ChangeKind::Deleted]);
+        assert_eq!(seen[0].actor, Actor::Tester);
+        assert_eq!(bench.observer.select(|key, _| key.name == "one"), Vec::<Value>::new());
+        assert_eq!(bench.snapshot_of("one").await, None);
+        // The same name again is another object.
+        bench.tester.apply(&map("one", "3"), USER_MANAGER).await.unwrap();
+        let seen = bench.sees("one", 4).await;
+        assert_eq!(seen[3].kind, ChangeKind::Added);
+        assert_ne!(seen[3].uid, seen[0].uid);
+        bench.end().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_was_there_before_is_left_out_until_it_changes() {
+        let bench = start().await;
+        bench.tester.apply(&map("after", "1"), USER_MANAGER).await.unwrap();
+        bench.sees("after", 1).await;
+        assert_eq!(bench.changes("before"), vec![]);
+        assert_eq!(bench.snapshot_of("before").await, None);
+        assert!(bench.snapshot_of("after").await.is_some());
+        bench.tester.apply(&map("before", "2"), USER_MANAGER).await.unwrap();
+        bench.sees("before", 1).await;
+        assert_eq!(bench.snapshot_of("before").await.unwrap()["data"]["a"], "2");
+        bench.end().await;
+    }
+
+    /// Predicates may look at a Secret's values; what is recorded must not hold them.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn secrets_are_redacted_in_what_is_recorded() {
+        let bench = start().await;
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": "login"}, "stringData": {"password": "opensesame"},
+        });
+        bench.tester.apply(&secret, USER_MANAGER).await.unwrap();
+        let seen = bench.sees("login", 1).await;
+        // base64 of the password, as the server stores it.
+        assert!(!seen[0].object.to_string().contains("b3BlbnNlc2FtZQ=="), "{}", seen[0].object);
+        assert!(!bench.snapshot_of("login").await.unwrap().to_string().contains("b3BlbnNlc2FtZQ=="));
+        assert_eq!(bench.observer.select(|key, _| key.name == "login")[0]["data"]["password"], "b3BlbnNlc2FtZQ==");
+        bench.end().await;
+    }
+
+    #[test]
+    fn the_newest_manager_is_the_writer() {
+        let written = |entries: &[(&str, &str)]| {
+            let entries: Vec<Value> =
+                entries.iter().map(|(manager, time)| json!({"manager": manager, "time": time})).collect();
+            last_writer(&json!({"metadata": {"managedFields": entries}}))
+        };
+        let (early, late) = ("2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z");
+        assert_eq!(written(&[("kubelet", late), ("demo", early)]), Actor::Kubelet);
+        assert_eq!(written(&[("kubelet", early), ("demo", late)]), Actor::Foreign("demo".into()));
+        assert_eq!(written(&[("job-controller", early)]), Actor::Controller("job-controller".into()));
+        assert_eq!(written(&[("reconverge-foreign", early)]), Actor::Tester);
+        assert_eq!(written(&[]), Actor::Foreign("unknown".into()));
+    }
+}

@@ -10,6 +10,9 @@
 pub mod install;
 pub mod process;
 
+#[cfg(test)]
+mod tests;
+
 /// Why the operator could not be installed or started.
 #[derive(Debug, thiserror::Error)]
 pub enum OperatorError {

@@ -5,7 +5,7 @@
 //! recorded with the last lines of its output, redacted.
 //!
 //! # Cancellation
-//! Dropping an [`Operator`] kills the child's group; [`Operator::shutdown`] does so and awaits it.
+//! Dropping the last [`Operator`] kills the child's group; [`Supervision::join`] awaits that.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -32,9 +32,9 @@ use crate::{
 };
 
 /// Lines of output that an exit's record keeps.
-const TAIL_LINES: usize = 30;
+pub(super) const TAIL_LINES: usize = 30;
 /// First delay before a process that ended by itself is started again; doubles up to [`MAX_DELAY`].
-const FIRST_DELAY: Duration = Duration::from_millis(100);
+pub(super) const FIRST_DELAY: Duration = Duration::from_millis(100);
 /// A kubelet waits up to five minutes; a test run has no such time.
 const MAX_DELAY: Duration = Duration::from_secs(5);
 
@@ -195,7 +195,7 @@ impl Supervisor {
                 order = inbox.recv() => {
                     let Some((order, done)) = order else { break };
                     let result = match order {
-                        Order::Start => { wanted = true; self.launch().await }
+                        Order::Start => { wanted = true; delay = FIRST_DELAY; self.launch().await }
                         Order::Stop => { wanted = false; self.end(Signal::SIGTERM).await; Ok(()) }
                         Order::Kill => { wanted = false; self.end(Signal::SIGKILL).await; Ok(()) }
                     };
@@ -254,6 +254,10 @@ impl Supervisor {
     /// Ends the group; with SIGTERM it has the stop timeout before SIGKILL.
     async fn end(&mut self, signal: Signal) {
         let Some(running) = &mut self.running else { return };
+        if let Ok(Some(status)) = running.child.try_wait() {
+            // It was faster than the order.
+            return self.ended(Ok(status), Asked::No).await;
+        }
         let group = Pid::from_raw(running.group);
         let _ = killpg(group, signal);
         let waited = tokio::time::timeout(self.launch.stop_timeout, running.child.wait()).await;

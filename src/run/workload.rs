@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{Outcome, Reached, RunError, Stage};
+use super::{
+    Outcome, Reached, RunError, Stage,
+    inputs::{Probed, inputs},
+};
 use crate::{
     cluster::tester::USER_MANAGER,
     event::{Event, MarkName, Phase},
@@ -79,43 +82,11 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// What the workload applied, in its last form: a later apply of the same object replaces an earlier one, and
-    /// what it deleted is no input any more. Patched and scaled fields belong to their patches and are kept out.
-    pub(super) async fn inputs(&self) -> Result<Vec<Value>, RunError> {
-        let mut inputs: Vec<(ObjectKey, Value)> = Vec::new();
-        for step in &self.plan().workload {
-            match &step.action {
-                PlannedAction::Apply(objects) => {
-                    for object in objects {
-                        let key = self.tester.key_of(object).await?;
-                        match inputs.iter_mut().find(|(known, _)| *known == key) {
-                            Some((_, known)) => known.clone_from(object),
-                            None => inputs.push((key, object.clone())),
-                        }
-                    }
-                }
-                PlannedAction::Delete(target) => {
-                    let namespace = self.tester.namespace_of(target).await?;
-                    inputs.retain(|(key, _)| {
-                        !(key.kind == target.kind
-                            && key.namespace == namespace
-                            && target.name.as_ref().is_some_and(|name| *name == key.name))
-                    });
-                }
-                PlannedAction::Scale(scale) => {
-                    if let Some(input) = named(&mut inputs, &scale.target) {
-                        input["spec"]["replicas"] = json!(scale.replicas);
-                    }
-                }
-                PlannedAction::Patch(patch) => {
-                    if let Some(input) = named(&mut inputs, &patch.target) {
-                        json_patch::merge(input, &Value::Object(patch.merge.clone()));
-                    }
-                }
-                PlannedAction::Wait(_) => {}
-            }
-        }
-        Ok(inputs.into_iter().map(|(_, object)| object).collect())
+    /// See [`inputs`](super::inputs); the probe's edit belongs to them from the moment when it was made.
+    async fn inputs(&self) -> Result<Vec<Value>, RunError> {
+        let made = self.recorder.read(|history| history.mark(MarkName::ProbeApplied).is_some());
+        let probed = if made { Probed::Yes } else { Probed::No };
+        Ok(inputs(&self.tester, self.plan(), probed).await?)
     }
 
     /// One more harmless edit must still be acted upon.
@@ -158,13 +129,6 @@ impl Stage<'_> {
         outcome.snapshots.push(self.observer.snapshot(SnapshotLabel::Deleted).await?);
         Ok(())
     }
-}
-
-fn named<'a>(inputs: &'a mut [(ObjectKey, Value)], target: &ObjectRef) -> Option<&'a mut Value> {
-    inputs
-        .iter_mut()
-        .find(|(key, _)| key.kind == target.kind && target.name.as_ref().is_some_and(|name| *name == key.name))
-        .map(|(_, object)| object)
 }
 
 fn reference_to(object: &Value) -> ObjectRef {

@@ -363,7 +363,8 @@ pub struct IgnoreRule {
     /// Default: every kind.
     #[serde(default)]
     pub kind: Option<String>,
-    /// Dotted, `*` for any key or index: `status.lastSyncTime`, `metadata.annotations["a.b/c"]`.
+    /// Dotted, `*` for any key or index: `status.lastSyncTime`, `metadata.annotations["a.b/c"]`,
+    /// `status.conditions[type=Ready].message`.
     pub path: String,
     /// Shown in the report.
     pub reason: String,

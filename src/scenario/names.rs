@@ -1,9 +1,9 @@
 //! Words that have a grammar of their own: Kubernetes names, and paths of leaves.
 
 /// What is said where [`is_leaf_path`] does not hold.
-pub const LEAF_PATH: &str = "not a path: write names with dots, `*` for any, `[0]`, or `[\"a.b/c\"]`";
+pub const LEAF_PATH: &str = "not a path: write names with dots, `*` for any, `[0]`, `[key=value]`, or `[\"a.b/c\"]`";
 
-/// `status.lastSyncTime`, `spec.ports[*].nodePort`, `metadata.annotations["a.b/c"]`.
+/// `status.lastSyncTime`, `spec.ports[*].nodePort`, `status.conditions[type=Ready].message`, `metadata.annotations["a.b/c"]`.
 pub fn is_leaf_path(path: &str) -> bool {
     let mut rest = path;
     let mut first = true;
@@ -11,10 +11,7 @@ pub fn is_leaf_path(path: &str) -> bool {
         if let Some(inner) = rest.strip_prefix('[') {
             let end = match inner.strip_prefix('"') {
                 Some(quoted) => quoted.find("\"]").filter(|end| *end > 0).map(|end| end + 2),
-                None => inner.find(']').filter(|end| {
-                    let index = &inner[..*end];
-                    index == "*" || (!index.is_empty() && index.chars().all(|c| c.is_ascii_digit()))
-                }),
+                None => inner.find(']').filter(|end| is_element(&inner[..*end])),
             };
             let Some(end) = end else { return false };
             rest = &inner[end + 1..];
@@ -31,6 +28,12 @@ pub fn is_leaf_path(path: &str) -> bool {
         first = false;
     }
     !first
+}
+
+/// What stands in brackets: `*`, an index, or keys with their values.
+fn is_element(text: &str) -> bool {
+    let is_pair = |pair: &str| pair.split_once('=').is_some_and(|(key, _)| !key.is_empty());
+    text == "*" || (!text.is_empty() && text.chars().all(|c| c.is_ascii_digit())) || text.split(',').all(is_pair)
 }
 
 /// The name of a namespace, and of most objects.
@@ -50,10 +53,22 @@ mod tests {
 
     #[test]
     fn leaf_paths() {
-        for path in ["status", "status.a-b", "a.*.b", "ports[0].x", "ports[*]", r#"m["a.b/c"]"#, r#"m["a"].b"#] {
+        for path in [
+            "status",
+            "status.a-b",
+            "a.*.b",
+            "ports[0].x",
+            "ports[*]",
+            "c[type=Ready].x",
+            "p[a=1,b=2]",
+            r#"m["a.b/c"]"#,
+            r#"m["a"].b"#,
+        ] {
             assert!(is_leaf_path(path), "{path}");
         }
-        for path in ["", ".", "a.", "a..b", "a[", "a[x]", r#"a[""]"#, "a b", "a[0", r#"a["x]"#, ".a", "a*"] {
+        for path in
+            ["", ".", "a.", "a..b", "a[", "a[x]", "a[=x]", "a[x=1,y]", r#"a[""]"#, "a b", "a[0", r#"a["x]"#, ".a", "a*"]
+        {
             assert!(!is_leaf_path(path), "{path}");
         }
     }

@@ -41,6 +41,8 @@ pub fn trials() -> Vec<Trial> {
 fn program(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_reconverge"));
     command.args(arguments).env_remove("RECONVERGE_TIERS").env("NO_COLOR", "1");
+    // cargo has built the specimen together with this test.
+    command.env("RECONVERGE_NO_BUILD", "true");
     command
 }
 
@@ -146,7 +148,7 @@ fn finding_has_diff_and_replay_that_reproduces(folder: &Path) -> Result<(), Fail
     let report = text(&output.stdout);
     let replay = report.lines().find_map(|line| line.trim_start().strip_prefix("replay: "));
     let Some(replay) = replay else { return expect(false, "no replay line", &output) };
-    let again = Command::new("bash").args(["-c", replay]).env("RECONVERGE_RUNS", &runs).output()?;
+    let again = Command::new("bash").args(["-c", replay]).env("RECONVERGE_RUNS", &runs).env("RECONVERGE_NO_BUILD", "true").output()?;
     expect_exit(1, &again)?;
     let judged = run(&["analyze", &folder.join("latest").display().to_string()])?;
     expect_exit(1, &judged)?;

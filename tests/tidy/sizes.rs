@@ -2,25 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use super::{Source, without_tests};
+use super::{Source, is_test, without_tests};
 
 /// No file grows past this without an entry in `tests/tidy/sizes.txt`.
 const FILE_LINES: usize = 400;
 /// No function grows past this without an entry there.
 const FUNCTION_LINES: usize = 70;
 
-fn is_measured(path: &str) -> bool {
-    let is_test = path.starts_with("tests/")
-        || path.contains("/tests/")
-        || path.ends_with("/tests.rs")
-        || path.ends_with("/fixture.rs");
-    path.ends_with(".rs") && !is_test
-}
-
 /// Sizes above the limits: `path` or `path::function` with its lines.
 pub fn oversized(sources: &[Source]) -> BTreeMap<String, usize> {
     let mut found = BTreeMap::new();
-    for source in sources.iter().filter(|source| is_measured(&source.path)) {
+    for source in sources.iter().filter(|source| source.path.ends_with(".rs") && !is_test(&source.path)) {
         let code = without_tests(&source.text);
         let lines = code.lines().count();
         if lines > FILE_LINES {

@@ -16,8 +16,9 @@ use crate::{
 };
 
 /// Requests that change nothing and are yet no finding: so many of one kind on one object for each occasion to
-/// reconcile. Server-side apply on every reconcile is an accepted idiom, and a start may reconcile an object twice.
-const NO_OPS_PER_OCCASION: u64 = 2;
+/// reconcile. Server-side apply on every reconcile is an accepted idiom, a start may reconcile an object twice, and
+/// a status that is kept by a worker of its own is written once more.
+const NO_OPS_PER_OCCASION: u64 = 3;
 /// Groups of requests that a finding lists.
 const SHOWN: usize = 10;
 
@@ -37,9 +38,10 @@ impl Oracle for Idempotent {
         "At rest the harness applies the inputs again without a change and restarts the operator. From then on no \
          write of the operator may change anything, and no object may differ from before: within one run even a \
          random value that changed is a finding (a rotated password, a new timestamp). Writes that change nothing are \
-         tolerated twice per object for each re-apply and each start, because applying on every reconcile is an \
-         accepted idiom; beyond that they are a loop. Leases, events, reviews and the notes that kopf and Crossplane \
-         keep in annotations are not counted."
+         tolerated three times per object for each re-apply and each start, because applying on every reconcile is an \
+         accepted idiom; beyond that they are a loop. A write that changes only what the \
+         scenario's `normalise.ignore` names is such a write. Leases, events, reviews and the notes that kopf and \
+         Crossplane keep in annotations are not counted."
     }
 
     fn judge(&self, case: &Case<'_>) -> Judgement {
@@ -58,7 +60,7 @@ impl Oracle for Idempotent {
         }
         let delta = strict_delta(case);
         let (changing, idle): (Vec<&Request>, Vec<&Request>) =
-            case.writes_at_rest().into_iter().partition(|request| changes_something(request));
+            case.writes_at_rest().into_iter().partition(|request| changes_something(case, request));
         let mut findings = Vec::new();
         if !changing.is_empty() {
             findings.push(wrote(self.id(), case, &changing, &delta));
@@ -86,12 +88,31 @@ fn undone_probe(case: &Case<'_>) -> Option<(ObjectKey, String)> {
     })
 }
 
-/// Whether the write was taken by the server and may have changed something.
-fn changes_something(request: &Request) -> bool {
-    match request.committed {
+/// Whether the write was taken by the server and may have changed something that is compared at all.
+fn changes_something(case: &Case<'_>, request: &Request) -> bool {
+    let taken = match request.committed {
         Some(committed) => committed,
         None => (200..300).contains(&request.answer.status),
-    }
+    };
+    taken && !changes_only_what_is_ignored(case, request)
+}
+
+/// Whether the observer saw the version that the write made, and it differs from the one before only in what rules
+/// and the scenario leave out. A version that was not seen counts as a change.
+fn changes_only_what_is_ignored(case: &Case<'_>, request: &Request) -> bool {
+    let version = &request.answer.resource_version;
+    let changes = &case.history().changes;
+    let made = |change: &Change| change.kind == ChangeKind::Modified && change.resource_version == *version;
+    let Some(at) = changes.iter().position(made).filter(|_| !version.is_empty()) else { return false };
+    let (after, earlier) = (&changes[at], &changes[..at]);
+    let Some(before) = earlier.iter().rev().find(|change| change.key == after.key) else { return false };
+    step(case, before, after).is_empty()
+}
+
+/// What differs between two versions of an object, of all that is compared within a run.
+fn step(case: &Case<'_>, before: &Change, after: &Change) -> Delta {
+    let state = |change: &Change| canonicalise(std::slice::from_ref(&change.object), Comparison::WithinRun, case.rules);
+    compare(&state(before), &state(after), &Mask::default())
 }
 
 /// What changed between the snapshots at rest.
@@ -201,11 +222,9 @@ fn list(groups: &Groups<'_>) -> String {
 fn changes_at_rest(case: &Case<'_>, key: &ObjectKey, counts: impl Fn(&Change) -> bool) -> Vec<Delta> {
     let phases = case.phases_at_rest();
     let seen: Vec<_> = case.history().changes.iter().filter(|change| change.key == *key).collect();
-    let state =
-        |object: &serde_json::Value| canonicalise(std::slice::from_ref(object), Comparison::WithinRun, case.rules);
     seen.windows(2)
         .filter(|pair| phases.contains(&pair[1].phase) && pair[1].kind == ChangeKind::Modified && counts(pair[1]))
-        .map(|pair| compare(&state(&pair[0].object), &state(&pair[1].object), &Mask::default()))
+        .map(|pair| step(case, pair[0], pair[1]))
         .filter(|delta| !delta.is_empty())
         .collect()
 }
@@ -217,6 +236,7 @@ mod tests {
     use super::*;
     use crate::{
         event::{Mark, Verb},
+        scenario::format::IgnoreRule,
         verdict::{
             Outcome, judge_references,
             sample::{Sample, change, child, demo},
@@ -279,11 +299,31 @@ mod tests {
                 }
             })
         };
-        assert_eq!(findings(no_ops(2)), []);
+        assert_eq!(findings(no_ops(3)), []);
         assert_eq!(
-            findings(no_ops(3))[0].sentence,
-            "sent 3 writes that change nothing at rest: patch configmaps default/x (2 are tolerated), in a fault-free run"
+            findings(no_ops(4))[0].sentence,
+            "sent 4 writes that change nothing at rest: patch configmaps default/x (3 are tolerated), in a fault-free run"
         );
+    }
+
+    #[test]
+    fn a_change_of_nothing_but_ignored_fields_is_a_no_op() {
+        let run = |ignored: &str, writes: u64| {
+            let ignore = IgnoreRule { kind: None, path: ignored.into(), reason: "a habit".into() };
+            let mut run = Sample::reference().change(|run| run.plan.normalise.ignore.push(ignore));
+            for at in 3_100..3_100 + writes {
+                let mut stamped = child();
+                stamped["data"]["stamp"] = json!(at.to_string());
+                run = run.write(Verb::Update, "configmaps", at, Phase::Rest).change(|run| {
+                    run.history.changes.push(change(ChangeKind::Modified, stamped, at, Phase::Rest, Actor::Operator));
+                });
+            }
+            findings(run)
+        };
+        assert_eq!(run("data.stamp", 3), []);
+        assert!(run("data.other", 2)[0].sentence.contains("changing data.stamp"));
+        // It is ignored what they say, not that they do not end.
+        assert!(run("data.stamp", 4)[0].sentence.starts_with("sent 4 writes that change nothing at rest"));
     }
 
     #[test]
