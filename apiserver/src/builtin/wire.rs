@@ -67,11 +67,13 @@ fn structure(map: &mut Map<String, Value>, ty: TypeRef) {
     let Some(table) = fields::of(&ty.schema.definition) else { return };
     for (name, field) in table {
         let mut found = map.remove(name).filter(|v| !v.is_null());
-        let inner = ty.field(name);
         if found.is_none() && field.kind == 'o' && !field.omit_zero {
             found = Some(json!({}));
         }
-        if let (Some(value), Some(inner)) = (found.as_mut(), inner) {
+        // Most fields of most objects are absent, and looking up their types is what costs here.
+        if let Some(value) = found.as_mut()
+            && let Some(inner) = ty.field(name)
+        {
             normalise(value, inner);
         }
         let kept = found.filter(|value| field.kept || !is_empty(value, field));
