@@ -72,8 +72,14 @@ impl Pulse {
     pub async fn beat(&self) {
         loop {
             pause(BEAT).await;
-            self.0.fetch_add(u64::try_from(BEAT.as_millis()).unwrap_or(u64::MAX), std::sync::atomic::Ordering::Relaxed);
+            self.advance(BEAT);
         }
+    }
+
+    /// Moves it on by hand.
+    pub(crate) fn advance(&self, by: Duration) {
+        let millis = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
+        self.0.fetch_add(millis, std::sync::atomic::Ordering::Relaxed);
     }
 }
 

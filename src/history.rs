@@ -253,6 +253,8 @@ impl Inner {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::{event::Verb, verdict::sample::Sample};
 
@@ -310,14 +312,16 @@ mod tests {
     fn waits_see_when_something_last_moved() {
         let recorder = recorder();
         let seen = recorder.subscribe();
-        recorder.request(Request { at_ms: 30, duration_ms: 12, ..write() });
+        recorder.pulse.advance(Duration::from_millis(40));
+        recorder.request(write());
         assert!(seen.has_changed().unwrap());
-        recorder.change(Change { at_ms: 50, ..Sample::reference().build().history.changes[0].clone() });
+        recorder.pulse.advance(Duration::from_millis(10));
+        recorder.change(Sample::reference().build().history.changes[0].clone());
         let mut refused = write();
         (refused.answer.status, refused.target.verb) = (501, Verb::Get);
         recorder.request(refused);
         let activity = recorder.activity();
-        assert_eq!((activity.last_write_ms, activity.last_change_ms, activity.refused), (42, 50, 1));
+        assert_eq!((activity.last_write_ms, activity.last_change_ms, activity.refused), (40, 50, 1));
     }
 
     #[test]
