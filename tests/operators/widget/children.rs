@@ -79,7 +79,7 @@ pub fn deployment(widget: &Widget) -> Child {
             "spec": {
                 "containers": [{
                     "name": "widget",
-                    "image": "registry.k8s.io/pause:3.10",
+                    "image": "pause:3.10",
                     "env": [
                         { "name": "TOKEN", "valueFrom": { "secretKeyRef": {
                             "name": format!("{}-token", widget.name_any()), "key": "token" } } },
