@@ -22,11 +22,15 @@ pub fn trials() -> Vec<Trial> {
 }
 
 fn trial(path: PathBuf) -> Trial {
-    let name = format!("scenario::{}", name_of(&path));
+    let name = name_of(&path);
     let loaded = match resolve::load(&path) {
         Ok(loaded) => loaded,
-        Err(error) => return Trial::test(name, move || Err(Failed::from(format!("{error}")))),
+        Err(error) => {
+            return Trial::test(format!("scenario::{name}"), move || Err(Failed::from(format!("{error}"))));
+        }
     };
+    let tier = loaded.scenario.metadata.labels.get("tier").map_or("scenario", String::as_str);
+    let name = format!("{tier}::{name}");
     match reason_to_skip(&loaded) {
         Some(reason) if required() => {
             Trial::test(name, move || Err(Failed::from(format!("skipped where nothing may be: {reason}"))))
