@@ -340,6 +340,20 @@ async fn read_lines(stream: impl AsyncRead + Unpin, shared: Arc<Shared>, log: Pa
     }
 }
 
+/// What `cargo run` tells a program about itself. A build command that is cargo again would take it for a change of
+/// what its build scripts depend on, and compile half of the dependencies anew.
+fn is_about_us(name: &str) -> bool {
+    const NAMES: [&str; 6] = [
+        "CARGO_MANIFEST_DIR",
+        "CARGO_MANIFEST_PATH",
+        "CARGO_MANIFEST_LINKS",
+        "CARGO_BIN_NAME",
+        "CARGO_CRATE_NAME",
+        "OUT_DIR",
+    ];
+    name.starts_with("CARGO_PKG_") || NAMES.contains(&name)
+}
+
 /// Runs the build command once, before the first start.
 ///
 /// # Errors
@@ -347,7 +361,11 @@ async fn read_lines(stream: impl AsyncRead + Unpin, shared: Arc<Shared>, log: Pa
 pub async fn build(plan: &OperatorPlan) -> Result<(), OperatorError> {
     let [program, arguments @ ..] = plan.build.as_slice() else { return Ok(()) };
     let words = plan.build.join(" ");
-    let output = Command::new(program)
+    let mut command = Command::new(program);
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_about_us(&name.to_string_lossy())) {
+        command.env_remove(name);
+    }
+    let output = command
         .args(arguments)
         .current_dir(&plan.working_directory)
         .stdin(Stdio::null())
