@@ -81,11 +81,8 @@ pub async fn campaign(loaded: &Loaded, options: &Options) -> Result<ScenarioVerd
     let sound = judged.iter().all(|case| case.outcome == Outcome::Pass);
     let mut cases = Vec::new();
     // Against a reference that is itself wrong, every perturbed run would be noise.
-    if let Some(history) = references.first().map(|run| &run.history)
-        && sound
-        && !options.cancel.is_cancelled()
-    {
-        let planned = plan_runs(loaded, options, &entries, history)?;
+    if sound && !options.cancel.is_cancelled() {
+        let planned = plan_runs(loaded, options, &entries, &references)?;
         options.events.send(Event::RunsAdded { runs: planned.len() });
         cases = run_perturbed(planned, options, &slots, &reference).await;
     }
@@ -117,6 +114,9 @@ async fn run_references(plan: &Plan, options: &Options, slots: &Semaphore) -> Re
 /// One run to come.
 struct Planned {
     name: String,
+    entry: PlannedPerturbation,
+    /// One of a sweep over all crash points.
+    swept: bool,
     plan: Plan,
     rules: Vec<Arc<dyn Rule>>,
     crash: Option<Gate>,
@@ -126,19 +126,26 @@ fn plan_runs(
     loaded: &Loaded,
     options: &Options,
     entries: &[PlannedPerturbation],
-    history: &History,
+    references: &[RunRecord],
 ) -> Result<Vec<Planned>, RunError> {
-    let writes = crash_points(history);
+    // Fault-free runs may differ in how many requests they took; what the shortest has, all have.
+    let least = |count: &dyn Fn(&History) -> u64| references.iter().map(|run| count(&run.history)).min().unwrap_or(0);
+    let writes = least(&crash_points);
     let mut planned = Vec::new();
     for seed in &options.seeds {
-        for entry in entries.iter().flat_map(|entry| resolve::expand_crash_points(entry, writes)) {
+        let all = entries.iter().flat_map(|entry| {
+            let points = resolve::expand_crash_points(entry, writes);
+            let swept = points.first() != Some(entry);
+            points.into_iter().map(move |point| (point, swept))
+        });
+        for (entry, swept) in all {
             if !options.only.is_empty() && !options.only.contains(&entry.name) {
                 continue;
             }
             let plan = resolve::plan(loaded, *seed, Some(entry.clone()), &options.context)?;
-            let (rules, crash) = rules_of(&entry, *seed, history);
+            let (rules, crash) = rules_of(&entry, *seed, least(&|history| population(&entry, history)));
             let name = if options.seeds.len() > 1 { format!("{}@{seed}", entry.name) } else { entry.name.clone() };
-            planned.push(Planned { name, plan, rules, crash });
+            planned.push(Planned { name, entry, swept, plan, rules, crash });
         }
     }
     Ok(planned)
@@ -149,15 +156,19 @@ fn crash_points(history: &History) -> u64 {
     history.writes().filter(|write| write.phase == Phase::Workload).count() as u64
 }
 
-fn rules_of(entry: &PlannedPerturbation, seed: Seed, reference: &History) -> (Vec<Arc<dyn Rule>>, Option<Gate>) {
+/// How many requests of a run's workload a fault could hit.
+fn population(entry: &PlannedPerturbation, history: &History) -> u64 {
+    let workload = history.requests.iter().filter(|request| request.phase == Phase::Workload);
+    faults::population(&entry.perturbation, workload)
+}
+
+fn rules_of(entry: &PlannedPerturbation, seed: Seed, population: u64) -> (Vec<Arc<dyn Rule>>, Option<Gate>) {
     if let Perturbation::CrashAfterWrite(crash) = &entry.perturbation {
         let gate = Gate::default();
         let side = if crash.before { Side::BeforeCommit } else { Side::AfterCommit };
         let point = CrashPoint::new(crash.write.unwrap_or(1), side, gate.clone());
         return (vec![Arc::new(point)], Some(gate));
     }
-    let workload = reference.requests.iter().filter(|request| request.phase == Phase::Workload);
-    let population = faults::population(&entry.perturbation, workload);
     (faults::rule_for(&entry.perturbation, seed, &entry.name, population).into_iter().collect(), None)
 }
 
@@ -175,7 +186,7 @@ async fn run_perturbed(
             if options.cancel.is_cancelled() || stop.is_cancelled() {
                 return None;
             }
-            let case = one_case(planned, options, reference).await;
+            let case = one_case(planned, options, reference).await?;
             if options.fail_fast && case.outcome == Outcome::Fail {
                 stop.cancel();
             }
@@ -185,9 +196,29 @@ async fn run_perturbed(
     futures::future::join_all(runs).await.into_iter().flatten().collect()
 }
 
-async fn one_case(planned: Planned, options: &Options, reference: &Reference) -> CaseVerdict {
-    let Planned { name, plan, rules, crash } = planned;
-    let case = match carry_out(&name, plan.clone(), rules, crash, options).await {
+/// `None` for a point of a sweep that this run never came to.
+async fn one_case(planned: Planned, options: &Options, reference: &Reference) -> Option<CaseVerdict> {
+    let Planned { name, entry, swept, plan, rules, crash } = planned;
+    let mut done = carry_out(&name, plan.clone(), rules, crash, options).await;
+    if let Some(matched) = done.as_ref().ok().and_then(missed) {
+        if swept {
+            let why = format!("this run made only {matched} writes");
+            options.events.send(Event::RunJudged {
+                run: name.clone(),
+                outcome: "left out".into(),
+                why,
+                duration_ms: 0,
+            });
+            let _ = std::fs::remove_dir_all(options.directory.join(&name));
+            return None;
+        }
+        if entry.perturbation.draws_its_ordinal() {
+            // Drawn again, among as many as there were this time.
+            let (rules, crash) = rules_of(&entry, plan.seed, matched);
+            done = carry_out(&name, plan.clone(), rules, crash, options).await;
+        }
+    }
+    let case = match done {
         Ok(record) => verdict::judge_against(Some(reference), &record),
         Err(error) => CaseVerdict::not_run(&name, &plan, chain(&error)),
     };
@@ -195,7 +226,14 @@ async fn one_case(planned: Planned, options: &Options, reference: &Reference) ->
         // Thousands of passing runs say nothing that the verdict does not; a failed removal only costs space.
         let _ = std::fs::remove_dir_all(options.directory.join(&name));
     }
-    keep(with_replay(case, options), &name, options)
+    Some(keep(with_replay(case, options), &name, options))
+}
+
+/// The number of requests that a fault matched without ever firing: its ordinal lay beyond what this run sent.
+fn missed(record: &RunRecord) -> Option<u64> {
+    let faults = &record.history.faults;
+    let matched = faults.iter().map(|fault| fault.matched).sum();
+    (record.inconclusive.is_empty() && matched > 0 && faults.iter().all(|fault| fault.fired == 0)).then_some(matched)
 }
 
 /// Keeps a judged run's verdict beside its record, so that a campaign that is cut short has lost nothing.

@@ -34,6 +34,21 @@ pub enum Perturbation {
 }
 
 impl Perturbation {
+    /// Whether the seed picks which of the matching requests is hit.
+    #[must_use]
+    pub fn draws_its_ordinal(&self) -> bool {
+        let trigger = match self {
+            Self::Conflict(fault) => &fault.trigger,
+            Self::Latency(fault) => &fault.trigger,
+            Self::ApiError(fault) => &fault.trigger,
+            Self::LostReply(fault) => &fault.trigger,
+            Self::Quiet(_) | Self::ForceReapply(_) | Self::Restart(_) | Self::CrashAfterWrite(_) | Self::PodKill(_) => {
+                return false;
+            }
+        };
+        trigger.nth.is_none() && trigger.every.is_none() && trigger.probability.is_none()
+    }
+
     /// The id, as it stands in files and reports.
     #[must_use]
     pub fn id(&self) -> &'static str {
