@@ -12,6 +12,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    cluster::Provider,
     event::{Event, EventSink, Phase},
     faults::{
         self, Gate, Rule,
@@ -32,11 +33,10 @@ use crate::{
 
 pub use archive::{ReadError, analyze};
 
-/// The name of fault-free runs, followed by their ordinal.
-pub const REFERENCE: &str = "reference";
+use crate::scenario::resolve::REFERENCE;
 
 /// What a campaign is asked for.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Options {
     pub seeds: Vec<Seed>,
     /// Only the runs with these names; empty: all.
@@ -46,6 +46,8 @@ pub struct Options {
     /// Where this scenario's runs go; exists.
     pub directory: PathBuf,
     pub context: Context,
+    /// Where every run's cluster comes from.
+    pub clusters: Arc<dyn Provider>,
     /// Program and arguments before `--seed`, for the replay line.
     pub replay: String,
     /// What stands after them: the scenario's path.
@@ -64,14 +66,15 @@ pub struct Options {
 pub async fn campaign(loaded: &Loaded, options: &Options) -> Result<ScenarioVerdict, RunError> {
     let entries = resolve::perturbations(loaded);
     let first = options.seeds.first().copied().unwrap_or(Seed(1));
-    let reference_plan = resolve::plan(loaded, first, None, &options.context)?;
-    let name = reference_plan.scenario.clone();
-    let count = reference_plan.references as usize;
-    options.events.send(Event::ScenarioStarted { scenario: name.clone(), runs: count });
-    build(&reference_plan, options).await?;
+    let spec = &loaded.scenario.spec;
+    let name = loaded.scenario.metadata.name.clone();
+    options.events.send(Event::ScenarioStarted { scenario: name.clone(), runs: spec.references as usize });
+    // The build command needs no manifest; those that it makes are read after it.
+    build(&resolve::plan(loaded, first, None, &options.context)?, options).await?;
     let loaded = &resolve::prepare(loaded, &options.context)?;
     let reference_plan = resolve::plan(loaded, first, None, &options.context)?;
-    let slots = Arc::new(Semaphore::new(if reference_plan.operator.exclusive { 1 } else { options.parallel.max(1) }));
+    let most = if reference_plan.operator.exclusive { 1 } else { options.clusters.most().unwrap_or(usize::MAX) };
+    let slots = Arc::new(Semaphore::new(options.parallel.clamp(1, most.max(1))));
 
     let references = run_references(&reference_plan, options, &slots).await?;
     let reference = verdict::learn_reference(&references);
@@ -136,10 +139,10 @@ fn plan_runs(
         let all = entries.iter().flat_map(|entry| {
             let points = resolve::expand_crash_points(entry, writes);
             let swept = points.first() != Some(entry);
-            points.into_iter().map(move |point| (point, swept))
+            points.into_iter().map(move |point| (&entry.name, point, swept))
         });
-        for (entry, swept) in all {
-            if !options.only.is_empty() && !options.only.contains(&entry.name) {
+        for (of, entry, swept) in all {
+            if !options.only.is_empty() && !options.only.contains(of) && !options.only.contains(&entry.name) {
                 continue;
             }
             let plan = resolve::plan(loaded, *seed, Some(entry.clone()), &options.context)?;
@@ -148,7 +151,11 @@ fn plan_runs(
             planned.push(Planned { name, entry, swept, plan, rules, crash });
         }
     }
-    Ok(planned)
+    let wants_more = options.only.iter().find(|name| !name.starts_with(REFERENCE));
+    match wants_more {
+        Some(name) if planned.is_empty() => Err(RunError::NoSuchRun { name: name.clone(), writes }),
+        _ => Ok(planned),
+    }
 }
 
 /// Writes of the operator during the workload of a fault-free run: each is a crash point.
@@ -259,6 +266,7 @@ async fn carry_out(
     let setup = Setup {
         name: name.to_owned(),
         plan,
+        clusters: Arc::clone(&options.clusters),
         directory: directory.clone(),
         rules,
         crash,
@@ -312,6 +320,7 @@ mod tests {
             parallel: 1,
             directory: PathBuf::new(),
             context: Context { target_dir: PathBuf::new(), cache: PathBuf::new(), lane: None },
+            clusters: Arc::new(crate::cluster::embedded::Fresh),
             replay: "reconverge replay".into(),
             replay_target: "scenarios/demo".into(),
             fail_fast: false,

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     clock::RunClock,
-    cluster::{self, Cluster, ClusterError, tester::Tester},
+    cluster::{self, Cluster, ClusterError, Provider, tester::Tester},
     event::{Event, EventSink, MarkName, Phase},
     faults::{
         Gate, Rule,
@@ -64,6 +64,8 @@ pub enum RunError {
     },
     #[error("an expectation of the scenario is not usable")]
     Predicate(#[from] crate::scenario::predicate::PredicateError),
+    #[error("there is no run `{name}`: the operator made {writes} writes in the fault-free runs")]
+    NoSuchRun { name: String, writes: u64 },
     #[error("interrupted")]
     Interrupted,
 }
@@ -72,6 +74,8 @@ pub enum RunError {
 pub struct Setup {
     pub name: String,
     pub plan: Plan,
+    /// Where its cluster comes from.
+    pub clusters: Arc<dyn Provider>,
     /// Where the run's files go; exists.
     pub directory: PathBuf,
     /// The faults of the plan's perturbation, resolved against the reference.
@@ -95,7 +99,7 @@ pub async fn run(setup: Setup) -> Result<RunRecord, RunError> {
     let history_file = setup.directory.join("history.jsonl");
     let recorder = Recorder::new(clock, Some(&history_file)).map_err(|source| write_error(&history_file, source))?;
     setup.events.send(Event::RunStarted { run: setup.name.clone() });
-    let cluster = cluster::start(setup.plan.lane, setup.plan.seed).await?;
+    let cluster = setup.clusters.provide(setup.plan.seed).await?;
     let description = cluster.describe();
     let done = tokio::select! {
         done = on_cluster(&setup, cluster.as_ref(), &recorder) => done,

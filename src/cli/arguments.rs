@@ -129,6 +129,18 @@ pub struct Running {
     /// The kind of cluster, instead of the scenario's own.
     #[arg(long, value_enum, env = "RECONVERGE_CLUSTER")]
     pub cluster: Option<LaneArgument>,
+    /// The node image of `k3s`; default: the first of `rancher/k3s` and the one that `k3s/build.sh` makes that is here.
+    #[arg(long, env = "RECONVERGE_K3S_IMAGE", value_name = "IMAGE")]
+    pub k3s_image: Option<String>,
+    /// The context of the kubeconfig that `--cluster kubeconfig` uses; default: its current one.
+    #[arg(long, env = "RECONVERGE_CONTEXT")]
+    pub context: Option<String>,
+    /// The cluster of `--cluster kubeconfig` may be disturbed, and emptied between runs.
+    #[arg(long, env = "RECONVERGE_I_OWN_THIS_CLUSTER")]
+    pub i_own_this_cluster: bool,
+    /// Whether clusters that were started for this invocation stay alive at its end.
+    #[arg(long, value_enum, default_value_t = Keep::Never, env = "RECONVERGE_KEEP")]
+    pub keep: Keep,
     /// Runs at a time; operators marked `exclusive` always run one at a time.
     #[arg(long, default_value_t = 8, env = "RECONVERGE_PARALLEL")]
     pub parallel: usize,
@@ -147,6 +159,14 @@ pub struct Running {
     /// `json` prints verdict.json on stdout instead of the report.
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     pub output: Format,
+}
+
+/// When clusters outlive their invocation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Keep {
+    Always,
+    OnFailure,
+    Never,
 }
 
 /// The lanes by name.
@@ -171,7 +191,7 @@ pub struct Run {
     /// Run every perturbation under this many seeds, counted up from --seed.
     #[arg(long, default_value_t = 1, env = "RECONVERGE_REPEAT", value_parser = clap::value_parser!(u64).range(1..))]
     pub repeat: u64,
-    /// Only these runs, by name (such as `conflict` or `crash-after-write-3`).
+    /// Only these runs, by name (such as `conflict`, `crash-after-write`, or of those only `crash-after-write-3`).
     #[arg(long = "perturbation", value_name = "NAME")]
     pub perturbations: Vec<String>,
     /// Stop at the first failure.

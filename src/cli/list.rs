@@ -1,6 +1,9 @@
 //! `list`, and the selection of scenarios that other commands share.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 use regex::Regex;
 use serde_json::json;
@@ -14,6 +17,7 @@ use crate::{
     normalise::RULES,
     scenario::{
         check::KnownIds,
+        error::suggestion,
         resolve::{self, Loaded},
     },
     verdict::ORACLES,
@@ -99,6 +103,26 @@ pub fn select(selection: &Selection) -> Result<Vec<Selected>, Exit> {
         }
         None => Ok(selected),
     }
+}
+
+/// The scenarios that may have one of these runs; all of them when no run is named.
+///
+/// # Errors
+/// When no scenario may have a run of that name; the user is told, with the name that was probably meant.
+pub fn with_runs(selected: Vec<Selected>, names: &[String]) -> Result<Vec<Selected>, Exit> {
+    for name in names {
+        if selected.iter().any(|one| resolve::may_have_run(&one.loaded, name)) {
+            continue;
+        }
+        let entries: Vec<_> = selected.iter().flat_map(|one| resolve::perturbations(&one.loaded)).collect();
+        let known: BTreeSet<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
+        let known: Vec<&str> = known.into_iter().collect();
+        let hint = suggestion(name, &known).map(|hint| format!("; {hint}")).unwrap_or_default();
+        output::error(&format!("no selected scenario has a run `{name}`{hint}"));
+        return Err(Exit::Nothing);
+    }
+    let wanted = |one: &Selected| names.is_empty() || names.iter().any(|name| resolve::may_have_run(&one.loaded, name));
+    Ok(selected.into_iter().filter(wanted).collect())
 }
 
 /// Loads one scenario; tells the user about its mistakes.

@@ -10,6 +10,7 @@ mod analyze;
 mod cluster;
 mod explain;
 mod interrupt;
+mod lanes;
 mod lint;
 mod list;
 mod output;

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::{
-    arguments::{Format, Global, LaneArgument, Replay, Run, Running},
+    arguments::{Format, Global, Replay, Run, Running},
     exit::Exit,
     interrupt,
+    lanes::Lanes,
     list::{self, Selected},
     output, progress,
 };
@@ -33,7 +34,8 @@ struct Job {
 
 /// `reconverge run`.
 pub async fn run(command: Run, global: &Global) -> Exit {
-    let selected = match list::select(&command.selection) {
+    let selected = list::select(&command.selection);
+    let selected = match selected.and_then(|selected| list::with_runs(selected, &command.perturbations)) {
         Ok(selected) => selected,
         Err(exit) => return exit,
     };
@@ -45,12 +47,11 @@ pub async fn run(command: Run, global: &Global) -> Exit {
 
 /// `reconverge replay`.
 pub async fn replay(command: Replay, global: &Global) -> Exit {
-    let selected = match list::load(&command.path) {
-        Ok(selected) => vec![selected],
+    let only = vec![command.run];
+    let selected = match list::load(&command.path).and_then(|selected| list::with_runs(vec![selected], &only)) {
+        Ok(selected) => selected,
         Err(exit) => return exit,
     };
-    // A finding in the fault-free runs needs no perturbed run: a name that no run has.
-    let only = vec![command.run];
     let job = Job { selected, seeds: vec![command.seed], only, fail_fast: false, running: command.running };
     carry_out(job, global).await
 }
@@ -60,7 +61,8 @@ fn dry_run(job: &Job) -> Exit {
     for Selected { loaded, .. } in &job.selected {
         let spec = &loaded.scenario.spec;
         text.push_str(&format!("{}: {} fault-free runs, then\n", loaded.scenario.metadata.name, spec.references));
-        for entry in resolve::perturbations(loaded) {
+        let wanted = |name: &str| job.only.is_empty() || job.only.iter().any(|only| only.starts_with(name));
+        for entry in resolve::perturbations(loaded).into_iter().filter(|entry| wanted(&entry.name)) {
             let detail = serde_json::to_value(&entry.perturbation).unwrap_or_default();
             let detail = said(detail.get(entry.perturbation.id()).unwrap_or(&Value::Null));
             let detail = if detail == json!({}) { String::new() } else { format!("  {detail}") };
@@ -111,13 +113,14 @@ async fn carry_out(job: Job, global: &Global) -> Exit {
     }
     let (events, receiver) = EventSink::channel();
     let shown = progress::show(receiver, global);
+    let mut lanes = Lanes::new(&job.running);
     let mut verdicts = Vec::new();
     let mut exit = Exit::Pass;
     for selected in &job.selected {
         if cancel.is_cancelled() {
             break;
         }
-        match one_scenario(selected, &job, &directory, &events, &cancel).await {
+        match one_scenario(selected, &job, &mut lanes, &directory, &events, &cancel).await {
             Ok(verdict) => {
                 exit = exit.worst(Exit::of(verdict.outcome, job.running.allow_inconclusive));
                 let failed = verdict.outcome == Outcome::Fail;
@@ -139,6 +142,7 @@ async fn carry_out(job: Job, global: &Global) -> Exit {
     }
     drop(events);
     let _ = shown.await;
+    lanes.close(exit != Exit::Pass).await;
     if let Err(error) = write_reports(&directory, &verdicts, &job.running) {
         output::error(&campaign::chain(&error));
         exit = exit.worst(Exit::Environment);
@@ -150,13 +154,15 @@ async fn carry_out(job: Job, global: &Global) -> Exit {
 async fn one_scenario(
     selected: &Selected,
     job: &Job,
+    lanes: &mut Lanes,
     directory: &Path,
     events: &EventSink,
     cancel: &tokio_util::sync::CancellationToken,
 ) -> Result<ScenarioVerdict, RunError> {
     let folder = directory.join(&selected.loaded.scenario.metadata.name);
     std::fs::create_dir_all(&folder).map_err(|source| RunError::Write { path: folder.clone(), source })?;
-    let lane = job.running.cluster.map(lane);
+    let lane = job.running.cluster.map(Lane::from);
+    let clusters = lanes.of(lane.unwrap_or(selected.loaded.scenario.spec.cluster.lane))?;
     let here = |source| RunError::Write { path: PathBuf::from("the program's own directory"), source };
     let program = program();
     let flags = lane.map_or_else(String::new, |lane| format!(" --cluster {}", lane.as_str()));
@@ -166,6 +172,7 @@ async fn one_scenario(
         parallel: job.running.parallel,
         directory: folder,
         context: Context::of_this_program(lane).map_err(here)?,
+        clusters,
         replay: format!("{program} replay{flags}"),
         replay_target: selected.path.display().to_string(),
         fail_fast: job.fail_fast,
@@ -176,20 +183,12 @@ async fn one_scenario(
     campaign(&selected.loaded, &options).await
 }
 
-fn lane(argument: LaneArgument) -> Lane {
-    match argument {
-        LaneArgument::Embedded => Lane::Embedded,
-        LaneArgument::Envtest => Lane::Envtest,
-        LaneArgument::K3s => Lane::K3s,
-        LaneArgument::Kubeconfig => Lane::Kubeconfig,
-    }
-}
-
 fn exit_of(error: &RunError) -> Exit {
     match error {
         RunError::Scenario(_)
         | RunError::Predicate(_)
         | RunError::Cluster(crate::cluster::ClusterError::LaneUnavailable(_)) => Exit::Usage,
+        RunError::NoSuchRun { .. } => Exit::Nothing,
         RunError::Interrupted => Exit::Interrupted,
         _ => Exit::Environment,
     }

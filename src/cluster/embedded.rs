@@ -15,8 +15,21 @@ use reconverge_apiserver::{
     server::{ApiServer, Listening, Options, RunningControllers},
 };
 
-use super::{Capabilities, Cluster, ClusterError, Endpoint};
-use crate::{clock::wall, seed::Seed};
+use super::{Capabilities, Cluster, ClusterError, Endpoint, Provider};
+use crate::{clock::wall, scenario::format::Lane, seed::Seed};
+
+/// A new cluster for every run: starting one costs less than emptying one.
+pub struct Fresh;
+
+impl Provider for Fresh {
+    fn lane(&self) -> Lane {
+        Lane::Embedded
+    }
+
+    fn provide(&self, seed: Seed) -> BoxFuture<'_, Result<Box<dyn Cluster>, ClusterError>> {
+        Box::pin(async move { Ok(Box::new(Embedded::start(seed).await?) as Box<dyn Cluster>) })
+    }
+}
 
 /// A cluster inside this process.
 pub struct Embedded {
@@ -64,7 +77,15 @@ impl Cluster for Embedded {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { real_pods: false, garbage_collection: true, rbac: true, webhooks: false, exec: false }
+        Capabilities {
+            real_api: false,
+            in_cluster: false,
+            real_pods: false,
+            garbage_collection: true,
+            rbac: true,
+            webhooks: false,
+            exec: false,
+        }
     }
 
     fn is_idle(&self, horizon: Duration) -> bool {

@@ -1,8 +1,9 @@
 //! Clusters: one trait, one file per lane.
 //!
 //! # Flow
-//! [`start`] gives a running cluster; the proxy goes in front of [`Cluster::endpoint`], the harness's own traffic
-//! goes through [`Cluster::client`] and never through the proxy.
+//! [`provider`] gives the source of one invocation's clusters; each run takes one from it and hands it back with
+//! [`Cluster::shutdown`]. The proxy goes in front of [`Cluster::endpoint`], the harness's own traffic goes through
+//! [`Cluster::client`] and never through the proxy.
 //!
 //! # Guarantees
 //! A lane states its [`Capabilities`]; what it lacks makes a run inconclusive, never a silent pass.
@@ -10,7 +11,11 @@
 pub mod embedded;
 pub mod tester;
 
-use std::time::Duration;
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures::future::BoxFuture;
 
@@ -23,9 +28,20 @@ pub struct Endpoint {
     pub ca_pem: String,
 }
 
+/// A certificate authority whose key is at hand, so that the proxy can be what the cluster's pods trust.
+#[derive(Debug, Clone)]
+pub struct Signer {
+    pub certificate_pem: String,
+    pub key_pem: String,
+}
+
 /// What a lane can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
+    /// The API server is Kubernetes' own, and not a model of it.
+    pub real_api: bool,
+    /// Operators can run inside, as pods.
+    pub in_cluster: bool,
     /// Pods run for real; otherwise a simulated kubelet only reports that they do.
     pub real_pods: bool,
     pub garbage_collection: bool,
@@ -42,6 +58,8 @@ pub enum ClusterError {
          Use `--cluster embedded`, or remove `spec.cluster.lane`"
     )]
     LaneUnavailable(&'static str),
+    #[error("this lane has no {0}")]
+    Unsupported(&'static str),
     #[error("could not start the embedded API server")]
     Embedded(#[source] std::io::Error),
     #[error("could not {doing}")]
@@ -76,23 +94,65 @@ pub trait Cluster: Send + Sync {
     }
     /// For reports: `embedded (subset of kube-apiserver 1.34.4)`.
     fn describe(&self) -> String;
+    /// The address of this machine at which the operator reaches the proxy.
+    fn proxy_address(&self) -> IpAddr {
+        Ipv4Addr::LOCALHOST.into()
+    }
+    /// What signs the proxy's certificate where pods trust only the cluster's own authority.
+    fn signer(&self) -> Option<Signer> {
+        None
+    }
+    /// Makes an image of the local container engine known to the cluster's nodes.
+    fn load_image<'a>(&'a self, image: &'a str) -> BoxFuture<'a, Result<(), ClusterError>> {
+        let _ = image;
+        Box::pin(std::future::ready(Err(ClusterError::Unsupported("images"))))
+    }
     /// The bearer token of a ServiceAccount.
     fn service_account_token<'a>(
         &'a self,
         namespace: &'a str,
         name: &'a str,
     ) -> BoxFuture<'a, Result<String, ClusterError>>;
-    /// Ends everything that belongs to the cluster; no port or task is left afterwards.
+    /// Ends everything that belongs to the run, or hands the cluster back to its provider; no port or task of the run
+    /// is left afterwards.
     fn shutdown(self: Box<Self>) -> BoxFuture<'static, ()>;
 }
 
-/// Starts a cluster of that lane.
+/// Where the runs of one invocation get their clusters from.
+pub trait Provider: Send + Sync {
+    fn lane(&self) -> Lane;
+    /// Most clusters at a time; `None`: as many as there are runs.
+    fn most(&self) -> Option<usize> {
+        None
+    }
+    /// A cluster that holds nothing of an earlier run; waits while all are in use.
+    fn provide(&self, seed: Seed) -> BoxFuture<'_, Result<Box<dyn Cluster>, ClusterError>>;
+    /// Ends what it keeps between runs. What `keep` leaves alive is told, one line for each.
+    fn close(&self, keep: bool) -> BoxFuture<'_, Vec<String>> {
+        let _ = keep;
+        Box::pin(std::future::ready(Vec::new()))
+    }
+}
+
+/// How the lanes that need something of the machine are to be had.
+#[derive(Debug, Clone, Default)]
+pub struct LaneOptions {
+    /// The node image of `k3s`; default: the first that is at hand.
+    pub image: Option<String>,
+    /// The context of `kubeconfig`; default: the current one.
+    pub context: Option<String>,
+    /// The user says that the cluster of `kubeconfig` may be disturbed and emptied.
+    pub owned: bool,
+}
+
+/// The source of clusters of that lane. Nothing is started before the first run needs it.
 ///
 /// # Errors
-/// When the lane is not available, or does not start.
-pub async fn start(lane: Lane, seed: Seed) -> Result<Box<dyn Cluster>, ClusterError> {
+/// When the lane cannot be had here; the error says what is missing.
+pub fn provider(lane: Lane, options: &LaneOptions) -> Result<Arc<dyn Provider>, ClusterError> {
+    let _ = options;
     match lane {
-        Lane::Embedded => Ok(Box::new(embedded::Embedded::start(seed).await?)),
+        Lane::Embedded => Ok(Arc::new(embedded::Fresh)),
         Lane::Envtest | Lane::K3s | Lane::Kubeconfig => Err(ClusterError::LaneUnavailable(lane.as_str())),
     }
 }

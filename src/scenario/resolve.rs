@@ -263,6 +263,21 @@ pub fn perturbations(loaded: &Loaded) -> Vec<PlannedPerturbation> {
         .collect()
 }
 
+/// The name of fault-free runs, followed by their ordinal.
+pub const REFERENCE: &str = "reference";
+
+/// Whether a scenario may have runs of that name: `conflict`, `crash-after-write` for all its points, or
+/// `crash-after-write-3`, of which only the reference can tell whether there are so many; also `reference`.
+#[must_use]
+pub fn may_have_run(loaded: &Loaded, name: &str) -> bool {
+    let is_ordinal = |text: &str| text.parse::<u64>().is_ok_and(|ordinal| ordinal > 0);
+    let numbered = |base: &str| name.strip_prefix(base).and_then(|rest| rest.strip_prefix('-')).is_some_and(is_ordinal);
+    let sweeps = |entry: &PlannedPerturbation| expand_crash_points(entry, 0).is_empty();
+    name == REFERENCE
+        || numbered(REFERENCE)
+        || perturbations(loaded).iter().any(|entry| entry.name == name || (sweeps(entry) && numbered(&entry.name)))
+}
+
 /// One perturbation for each write of a reference run, for a sweep that names no write; any other as it is.
 #[must_use]
 pub fn expand_crash_points(perturbation: &PlannedPerturbation, writes: u64) -> Vec<PlannedPerturbation> {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use libtest_mimic::{Failed, Trial};
 use reconverge::{
     campaign::{self, Options},
+    cluster::{self, LaneOptions},
     event::EventSink,
     report,
     scenario::resolve::{self, Context, Loaded},
@@ -73,6 +74,7 @@ fn run(loaded: &Loaded) -> Result<ScenarioVerdict, Failed> {
         parallel: 4,
         directory: directory.path().to_owned(),
         context: Context::of_this_program(None)?,
+        clusters: cluster::provider(loaded.scenario.spec.cluster.lane, &LaneOptions::default())?,
         replay: "reconverge replay".into(),
         replay_target: loaded.scenario.metadata.name.clone(),
         fail_fast: false,

@@ -1,0 +1,66 @@
+//! The clusters of one invocation: one source for each lane, shared by all scenarios.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::{
+    arguments::{Keep, LaneArgument, Running},
+    output,
+};
+use crate::{
+    cluster::{self, ClusterError, LaneOptions, Provider},
+    scenario::format::Lane,
+};
+
+/// The sources that were needed up to now.
+pub struct Lanes {
+    options: LaneOptions,
+    keep: Keep,
+    open: BTreeMap<Lane, Arc<dyn Provider>>,
+}
+
+impl Lanes {
+    pub fn new(running: &Running) -> Self {
+        let options = LaneOptions {
+            image: running.k3s_image.clone(),
+            context: running.context.clone(),
+            owned: running.i_own_this_cluster,
+        };
+        Self { options, keep: running.keep, open: BTreeMap::new() }
+    }
+
+    /// # Errors
+    /// When the lane cannot be had here.
+    pub fn of(&mut self, lane: Lane) -> Result<Arc<dyn Provider>, ClusterError> {
+        if let Some(open) = self.open.get(&lane) {
+            return Ok(Arc::clone(open));
+        }
+        let provider = cluster::provider(lane, &self.options)?;
+        self.open.insert(lane, Arc::clone(&provider));
+        Ok(provider)
+    }
+
+    /// Ends every cluster, but for those that the user wants to keep; says how those are reached.
+    pub async fn close(self, failed: bool) {
+        let keep = match self.keep {
+            Keep::Always => true,
+            Keep::OnFailure => failed,
+            Keep::Never => false,
+        };
+        for provider in self.open.values() {
+            for line in provider.close(keep).await {
+                output::note(&line);
+            }
+        }
+    }
+}
+
+impl From<LaneArgument> for Lane {
+    fn from(argument: LaneArgument) -> Self {
+        match argument {
+            LaneArgument::Embedded => Self::Embedded,
+            LaneArgument::Envtest => Self::Envtest,
+            LaneArgument::K3s => Self::K3s,
+            LaneArgument::Kubeconfig => Self::Kubeconfig,
+        }
+    }
+}
