@@ -276,13 +276,18 @@ async fn carry_out(
     let done = run::run(setup).await;
     options.events.send(Event::RunEnded { run: name.to_owned() });
     let record = done?;
-    archive::complete(&directory, &record)?;
+    let run = record.plan.perturbation.as_ref().map_or(REFERENCE, |entry| entry.name.as_str());
+    archive::complete(&directory, &record, &replay_line(record.plan.seed.0, run, options))?;
     Ok(record)
+}
+
+fn replay_line(seed: u64, run: &str, options: &Options) -> String {
+    format!("{} --seed {seed} --run {run} {}", options.replay, options.replay_target)
 }
 
 fn with_replay(mut case: CaseVerdict, options: &Options) -> CaseVerdict {
     let run = if case.perturbation.is_some() { case.name.as_str() } else { REFERENCE };
-    case.replay = Some(format!("{} --seed {} --run {run} {}", options.replay, case.seed, options.replay_target));
+    case.replay = Some(replay_line(case.seed, run, options));
     case
 }
 
@@ -340,6 +345,55 @@ mod tests {
         let reference = Sample::reference().build().plan;
         let case = with_replay(CaseVerdict::not_run("reference-2", &reference, "no port".into()), &options());
         assert_eq!(case.replay.as_deref(), Some("reconverge replay --seed 42 --run reference scenarios/demo"));
+    }
+
+    fn quickstart() -> Loaded {
+        resolve::load(std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/quickstart"))).unwrap()
+    }
+
+    fn planned(only: &[&str], references: &[RunRecord]) -> Result<Vec<String>, RunError> {
+        let only = only.iter().map(|&name| name.to_owned()).collect();
+        let options = Options { only, seeds: vec![Seed(7)], ..options() };
+        let loaded = quickstart();
+        let entries = resolve::perturbations(&loaded);
+        Ok(plan_runs(&loaded, &options, &entries, references)?.into_iter().map(|planned| planned.name).collect())
+    }
+
+    /// The second run made one write more than the first: not every run comes to a third.
+    #[test]
+    fn a_sweep_goes_as_far_as_the_shortest_reference() {
+        let write = |run: Sample| run.write(crate::event::Verb::Update, "configmaps", 300, Phase::Workload);
+        let (short, long) = (Sample::reference().build(), write(Sample::reference()).build());
+        let both = planned(&["crash-after-write"], &[long.clone(), short]).unwrap();
+        assert_eq!(both, ["crash-after-write-1", "crash-after-write-2"]);
+        let longer = planned(&["crash-after-write"], &[long]).unwrap();
+        assert_eq!(longer.last().unwrap(), "crash-after-write-3");
+    }
+
+    #[test]
+    fn a_run_that_the_reference_does_not_reach_is_refused() {
+        let references = [Sample::reference().build()];
+        assert_eq!(planned(&["crash-after-write-2"], &references).unwrap(), ["crash-after-write-2"]);
+        let error = planned(&["crash-after-write-3"], &references).unwrap_err();
+        assert!(matches!(&error, RunError::NoSuchRun { writes: 2, .. }), "{error}");
+        assert!(planned(&["reference"], &references).unwrap().is_empty());
+    }
+
+    /// Two requests matched, and the ordinal lay beyond them; a fault that fired or was never near is another matter.
+    #[test]
+    fn an_ordinal_is_missed_when_requests_matched_and_none_was_hit() {
+        let faults = |matched, fired| {
+            let run = Sample::perturbed().change(|run| {
+                run.history.faults.iter_mut().for_each(|fault| (fault.matched, fault.fired) = (matched, fired));
+            });
+            missed(&run.build())
+        };
+        assert_eq!((faults(2, 0), faults(2, 1), faults(0, 0)), (Some(2), None, None));
+        let refused = Sample::perturbed().change(|run| {
+            run.history.faults.iter_mut().for_each(|fault| (fault.matched, fault.fired) = (2, 0));
+            run.inconclusive.push("the cluster refused a request".into());
+        });
+        assert_eq!(missed(&refused.build()), None);
     }
 
     #[test]
