@@ -5,6 +5,7 @@
 //! own case inconclusive and leaves the others alone.
 
 mod archive;
+mod judge;
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -33,6 +34,9 @@ use crate::{
 
 pub use archive::{ReadError, analyze};
 
+pub use crate::run::chain;
+pub use judge::Judge;
+
 use crate::scenario::resolve::REFERENCE;
 
 /// What a campaign is asked for.
@@ -53,6 +57,10 @@ pub struct Options {
     /// What stands after them: the scenario's path.
     pub replay_target: String,
     pub fail_fast: bool,
+    /// Who confirms what the embedded lane finds; `None`: nobody is asked.
+    pub judge: Option<Judge>,
+    /// Only these runs, by seed and name; `None`: all. References are run anyway.
+    pub pick: Option<Vec<(Seed, String)>>,
     /// Whether to run the operator's build command.
     pub build: bool,
     pub events: EventSink,
@@ -64,14 +72,27 @@ pub struct Options {
 /// # Errors
 /// When the operator cannot be built or no reference run can be carried out.
 pub async fn campaign(loaded: &Loaded, options: &Options) -> Result<ScenarioVerdict, RunError> {
-    let entries = resolve::perturbations(loaded);
     let first = options.seeds.first().copied().unwrap_or(Seed(1));
     let spec = &loaded.scenario.spec;
     let name = loaded.scenario.metadata.name.clone();
     options.events.send(Event::ScenarioStarted { scenario: name.clone(), runs: spec.references as usize });
     // The build command needs no manifest; those that it makes are read after it.
-    build(&resolve::plan(loaded, first, None, &options.context)?, options).await?;
+    let unbuilt = resolve::plan(loaded, first, None, &options.context)?;
+    if unbuilt.operator.deployment.is_some() && !options.clusters.in_cluster() {
+        return Err(RunError::NoPods(unbuilt.lane.as_str()));
+    }
+    build(&unbuilt, options).await?;
     let loaded = &resolve::prepare(loaded, &options.context)?;
+    let mut verdict = explore(loaded, options).await?;
+    judge::confirm(loaded, options, &mut verdict).await;
+    options.events.send(Event::ScenarioFinished { scenario: name });
+    Ok(verdict)
+}
+
+/// The reference, then every perturbation under every seed, on one lane.
+async fn explore(loaded: &Loaded, options: &Options) -> Result<ScenarioVerdict, RunError> {
+    let entries = resolve::perturbations(loaded);
+    let first = options.seeds.first().copied().unwrap_or(Seed(1));
     let reference_plan = resolve::plan(loaded, first, None, &options.context)?;
     let most = if reference_plan.operator.exclusive { 1 } else { options.clusters.most().unwrap_or(usize::MAX) };
     let slots = Arc::new(Semaphore::new(options.parallel.clamp(1, most.max(1))));
@@ -89,7 +110,6 @@ pub async fn campaign(loaded: &Loaded, options: &Options) -> Result<ScenarioVerd
         options.events.send(Event::RunsAdded { runs: planned.len() });
         cases = run_perturbed(planned, options, &slots, &reference).await;
     }
-    options.events.send(Event::ScenarioFinished { scenario: name });
     Ok(verdict::scenario_verdict(&references, &reference, judged, cases))
 }
 
@@ -143,6 +163,9 @@ fn plan_runs(
         });
         for (of, entry, swept) in all {
             if !options.only.is_empty() && !options.only.contains(of) && !options.only.contains(&entry.name) {
+                continue;
+            }
+            if options.pick.as_ref().is_some_and(|pick| !pick.contains(&(*seed, entry.name.clone()))) {
                 continue;
             }
             let plan = resolve::plan(loaded, *seed, Some(entry.clone()), &options.context)?;
@@ -301,18 +324,6 @@ fn announce(options: &Options, case: CaseVerdict) -> CaseVerdict {
     case
 }
 
-/// An error with its causes, on one line.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
-        cause = inner.source();
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -329,6 +340,8 @@ mod tests {
             replay: "reconverge replay".into(),
             replay_target: "scenarios/demo".into(),
             fail_fast: false,
+            judge: None,
+            pick: None,
             build: false,
             events: EventSink::none(),
             cancel: CancellationToken::new(),

@@ -176,6 +176,8 @@ async fn one_scenario(
         replay: format!("{program} replay{flags}"),
         replay_target: selected.path.display().to_string(),
         fail_fast: job.fail_fast,
+        judge: lanes.judge()?,
+        pick: None,
         build: !job.running.no_build,
         events: events.clone(),
         cancel: cancel.clone(),
@@ -189,6 +191,7 @@ fn exit_of(error: &RunError) -> Exit {
         | RunError::Predicate(_)
         | RunError::Cluster(crate::cluster::ClusterError::LaneUnavailable(_)) => Exit::Usage,
         RunError::NoSuchRun { .. } => Exit::Nothing,
+        RunError::NoPods(_) => Exit::Inconclusive,
         RunError::Interrupted => Exit::Interrupted,
         _ => Exit::Environment,
     }
