@@ -1,0 +1,387 @@
+#!/bin/bash
+# A Kubernetes node in a container, behind the command line of k3s: `k3s server [flags]`.
+#
+# In: flags of `k3s server` (see usage), certificate authorities that already lie in server/tls, image archives in
+# agent/images, manifests in server/manifests. Out: the API on port 6443, /etc/rancher/k3s/k3s.yaml, one log per
+# component in /var/log, one process id per component in /run/k3s/NAME.pid.
+#
+# Guaranteed: "Node controller sync successful" is printed once, when pods can be created and names be resolved. A
+# component that ends is started again, so killing one is a fault and not the end; one that cannot stay up ends the
+# container, with the end of its log. SIGTERM ends everything within the engine's ten seconds, and the same container
+# can be started again with what etcd held.
+#
+# Not done: more than one node, load balancers, ingress, storage provisioning, network policies, metrics.
+set -euo pipefail
+
+readonly data=/var/lib/rancher/k3s run=/run/k3s share=/usr/share/node logs=/var/log
+readonly tls=$data/server/tls agent=$data/agent
+readonly api_ip=10.43.0.1 pods=10.42.0.0/16 services=10.43.0.0/16
+
+say() { printf 'node: %s\n' "$*" >&2; }
+
+die() {
+  say "$*"
+  exit 1
+}
+
+usage() {
+  cat <<'TEXT'
+usage: k3s server [flags] | k3s kubectl ... | k3s ctr ...
+
+flags that have an effect, as --flag=value or --flag value:
+  --tls-san NAMES                  names or addresses for the serving certificate, separated by commas
+  --kube-apiserver-arg K=V         a flag of a component, without its dashes; likewise --kube-controller-manager-arg,
+                                   --kube-scheduler-arg, --kube-proxy-arg, --kubelet-arg, --etcd-arg
+  --disable NAMES                  `coredns` is left out; whatever else k3s could leave out is not there anyway
+  --snapshotter overlayfs|native   how containerd stores what containers write
+  --node-name NAME                 instead of the host name
+  --write-kubeconfig PATH, --write-kubeconfig-mode MODE
+flags of k3s that are accepted because nothing that they turn off is there:
+  --cluster-init, --debug, --disable-cloud-controller, --disable-helm-controller, --disable-network-policy,
+  --egress-selector-mode, --flannel-backend, --tls-san-security, --token
+any other flag is refused.
+TEXT
+}
+
+# --- the command line ---
+
+node=$HOSTNAME snapshotter=overlayfs sans='' disabled=,
+kubeconfig=${K3S_KUBECONFIG_OUTPUT:-/etc/rancher/k3s/k3s.yaml} kubeconfig_mode=${K3S_KUBECONFIG_MODE:-600}
+apiserver_args=() controller_args=() scheduler_args=() proxy_args=() kubelet_args=() etcd_args=()
+
+parse() {
+  local flag value
+  while (($#)); do
+    flag=${1%%=*}
+    case $flag in
+      --cluster-init | --debug | --disable-cloud-controller | --disable-helm-controller | --disable-network-policy | \
+        --tls-san-security) shift && continue ;;
+    esac
+    if [[ $1 == *=* ]]; then
+      value=${1#*=}
+    elif (($# > 1)); then
+      value=$2
+      shift
+    else
+      die "$flag needs a value"
+    fi
+    shift
+    case $flag in
+      --tls-san) sans+=,$value ;;
+      --kube-apiserver-arg) apiserver_args+=("--$value") ;;
+      --kube-controller-manager-arg) controller_args+=("--$value") ;;
+      --kube-scheduler-arg) scheduler_args+=("--$value") ;;
+      --kube-proxy-arg) proxy_args+=("--$value") ;;
+      --kubelet-arg) kubelet_args+=("--$value") ;;
+      --etcd-arg) etcd_args+=("--$value") ;;
+      --disable) disabled+=$value, ;;
+      --node-name) node=$value ;;
+      --write-kubeconfig) kubeconfig=$value ;;
+      --write-kubeconfig-mode) kubeconfig_mode=$value ;;
+      --egress-selector-mode | --flannel-backend | --token) ;;
+      --snapshotter)
+        [[ $value =~ ^(overlayfs|native)$ ]] || die "--snapshotter is overlayfs or native, not \"$value\""
+        snapshotter=$value
+        ;;
+      *) die "flag $flag is not supported; \`k3s --help\` lists those that are" ;;
+    esac
+  done
+}
+
+# --- the host ---
+
+# An engine hands the kernel's trees out read-only unless the container is privileged. With CAP_SYS_ADMIN they can be
+# had: kubelet and runc write to cgroups, and kube-proxy and the CNI plug-ins to sysctls.
+prepare_host() {
+  local tree pid tables
+  [ -e /dev/kmsg ] || ln -s /dev/null /dev/kmsg
+  for tree in /sys /proc/sys; do mount -o remount,rw "$tree" 2>/dev/null || true; done
+  for tree in /sys/fs/cgroup /sys/fs/cgroup/*/; do mount -o remount,bind,rw "$tree" 2>/dev/null || true; done
+  mount --make-rshared / || die "cannot share mounts: the container needs --privileged, or the capabilities in README"
+  mount -t tmpfs -o mode=755 node /run
+  if [ -e /sys/fs/cgroup/cgroup.controllers ]; then
+    # cgroup v2 gives controllers to children only of a group that has no processes itself.
+    mkdir -p /sys/fs/cgroup/init
+    while read -r pid; do
+      echo "$pid" >/sys/fs/cgroup/init/cgroup.procs 2>/dev/null || true
+    done </sys/fs/cgroup/cgroup.procs
+    sed 's/ / +/g; s/^/+/' /sys/fs/cgroup/cgroup.controllers >/sys/fs/cgroup/cgroup.subtree_control ||
+      die "cannot hand cgroup controllers on: the container needs its own cgroup namespace"
+  fi
+  if ! xtables-nft-multi iptables -t nat -L -n >/dev/null 2>&1; then
+    for tables in {iptables,ip6tables}{,-save,-restore}; do ln -sf xtables-legacy-multi "/usr/sbin/$tables"; done
+  fi
+}
+
+# A name server on a loopback address is the engine's own and answers in this network namespace only, not in a pod's.
+write_resolv_conf() {
+  local line
+  while read -r line; do
+    [[ $line =~ ^nameserver\ +(127\.|::1) ]] || echo "$line"
+  done </etc/resolv.conf >$run/resolv.conf
+}
+
+# --- certificates ---
+
+# A new P-256 key in SEC 1 form, as k3s writes them.
+new_key() { openssl ecparam -genkey -name prime256v1 -noout -out "$1"; }
+
+# authority NAME: makes one unless there is one, so that somebody else's can be put in place before the start.
+authority() {
+  [ -e "$tls/$1.crt" ] && return
+  new_key "$tls/$1.key"
+  openssl req -x509 -new -key "$tls/$1.key" -days 3650 -subj "/CN=node-$1" -out "$tls/$1.crt" -config <(
+    printf '%s\n' '[req]' 'distinguished_name=name' 'x509_extensions=authority' '[name]' '[authority]' \
+      'basicConstraints=critical,CA:TRUE' 'keyUsage=critical,digitalSignature,keyCertSign,cRLSign' \
+      'subjectKeyIdentifier=hash'
+  )
+}
+
+# leaf PATH AUTHORITY SUBJECT EXTENSIONS...: made anew at every start, for the container's address may have changed.
+leaf() {
+  local path=$1 by=$2 subject=$3
+  shift 3
+  new_key "$path.key"
+  openssl req -new -key "$path.key" -subj "$subject" |
+    openssl x509 -req -CA "$tls/$by.crt" -CAkey "$tls/$by.key" -set_serial "0x$(openssl rand -hex 8)" -days 3650 \
+      -extfile <(printf '%s\n' keyUsage=critical,digitalSignature "$@") -out "$path.crt" 2>/dev/null
+  cat "$tls/$by.crt" >>"$path.crt"
+}
+
+# The names of a certificate, from a list that is separated by commas.
+alternative_names() {
+  local name list=''
+  for name in ${1//,/ }; do
+    if [[ $name =~ ^[0-9.]+$ || $name == *:* ]]; then list+=,IP:$name; else list+=,DNS:$name; fi
+  done
+  echo "subjectAltName=${list#,}"
+}
+
+make_certificates() {
+  local job jobs=() client=extendedKeyUsage=clientAuth server=extendedKeyUsage=serverAuth
+  local api=localhost,kubernetes,kubernetes.default,kubernetes.default.svc,kubernetes.default.svc.cluster.local
+  [ -e $tls/service.key ] || new_key $tls/service.key
+  for job in server-ca client-ca request-header-ca; do authority $job & jobs+=($!); done
+  for job in "${jobs[@]}"; do wait "$job"; done
+  jobs=()
+  leaf $tls/serving-kube-apiserver server-ca /CN=kube-apiserver $server \
+    "$(alternative_names "$api,$node,127.0.0.1,$api_ip,$address$sans")" & jobs+=($!)
+  leaf $agent/serving-kubelet server-ca "/CN=$node" $server "$(alternative_names "$node,127.0.0.1,$address")" & jobs+=($!)
+  leaf $tls/client-kube-apiserver client-ca /O=system:masters/CN=kube-apiserver $client & jobs+=($!)
+  leaf $tls/client-auth-proxy request-header-ca /CN=system:auth-proxy $client & jobs+=($!)
+  identity client-admin /O=system:masters/CN=system:admin "$kubeconfig" & jobs+=($!)
+  identity client-controller /CN=system:kube-controller-manager & jobs+=($!)
+  identity client-scheduler /CN=system:kube-scheduler & jobs+=($!)
+  identity client-kubelet "/O=system:nodes/CN=system:node:$node" & jobs+=($!)
+  identity client-kube-proxy /CN=system:kube-proxy & jobs+=($!)
+  for job in "${jobs[@]}"; do wait "$job" || die "cannot make certificates"; done
+  chmod "$kubeconfig_mode" "$kubeconfig"
+}
+
+# identity NAME SUBJECT [KUBECONFIG]: a client certificate, and the kubeconfig around it.
+identity() {
+  leaf "$tls/$1" client-ca "$2" extendedKeyUsage=clientAuth
+  cat >"${3:-$tls/$1.kubeconfig}" <<YAML
+apiVersion: v1
+kind: Config
+clusters:
+- name: default
+  cluster:
+    server: https://127.0.0.1:6443
+    certificate-authority-data: $(base64 -w0 <$tls/server-ca.crt)
+users:
+- name: default
+  user:
+    client-certificate-data: $(base64 -w0 <"$tls/$1.crt")
+    client-key-data: $(base64 -w0 <"$tls/$1.key")
+contexts:
+- name: default
+  context: {cluster: default, user: default}
+current-context: default
+YAML
+}
+
+# --- components ---
+
+supervisors=()
+
+# start NAME FLAGS...: runs a component for as long as the container lives.
+start() {
+  supervise "$@" &
+  supervisors+=($!)
+}
+
+# A component killed by a signal, or one that had been up, was disturbed on purpose: it comes back. One that ends with
+# an error before the node is ready, or three times in a row right after its start, will not get better.
+supervise() {
+  local name=$1 failures=0 began status pid
+  trap : TERM
+  while :; do
+    began=$SECONDS status=0
+    "$@" >>"$logs/$name.log" 2>&1 &
+    pid=$!
+    echo $pid >"$run/$name.pid"
+    wait $pid || status=$?
+    if [ -e $run/stopping ]; then
+      # The signal that ended the wait may be this shell's and not yet the component's end.
+      wait $pid || true
+      return 0
+    fi
+    say "$name ended with status $status"
+    if ((status > 128 || SECONDS - began > 10)); then failures=0; else failures=$((failures + 1)); fi
+    if ((failures > 2)) || { ((failures)) && [ ! -e $run/ready ]; }; then
+      tail -n 15 "$logs/$name.log" >&2
+      echo "$name" >>$run/failed
+      return 1
+    fi
+    sleep 0.2
+  done
+}
+
+start_control_plane() {
+  start etcd --data-dir=$data/server/db/etcd --listen-client-urls=http://127.0.0.1:2379 \
+    --advertise-client-urls=http://127.0.0.1:2379 --listen-peer-urls=http://127.0.0.1:2380 \
+    --log-level=warn --unsafe-no-fsync "${etcd_args[@]}"
+  start kube-apiserver --etcd-servers=http://127.0.0.1:2379 --secure-port=6443 --advertise-address="$address" \
+    --tls-cert-file=$tls/serving-kube-apiserver.crt --tls-private-key-file=$tls/serving-kube-apiserver.key \
+    --client-ca-file=$tls/client-ca.crt --kubelet-certificate-authority=$tls/server-ca.crt \
+    --kubelet-client-certificate=$tls/client-kube-apiserver.crt --kubelet-client-key=$tls/client-kube-apiserver.key \
+    --requestheader-client-ca-file=$tls/request-header-ca.crt --requestheader-allowed-names=system:auth-proxy \
+    --requestheader-extra-headers-prefix=X-Remote-Extra- --requestheader-group-headers=X-Remote-Group \
+    --requestheader-username-headers=X-Remote-User --proxy-client-cert-file=$tls/client-auth-proxy.crt \
+    --proxy-client-key-file=$tls/client-auth-proxy.key --service-account-key-file=$tls/service.key \
+    --service-account-signing-key-file=$tls/service.key \
+    --service-account-issuer=https://kubernetes.default.svc.cluster.local \
+    --api-audiences=https://kubernetes.default.svc.cluster.local,k3s --service-cluster-ip-range=$services \
+    --authorization-mode=Node,RBAC --enable-admission-plugins=NodeRestriction --allow-privileged \
+    "${apiserver_args[@]}"
+  start containerd --config $run/containerd.toml
+}
+
+start_controllers() {
+  start kube-controller-manager --kubeconfig=$tls/client-controller.kubeconfig --leader-elect=false \
+    --service-account-private-key-file=$tls/service.key --root-ca-file=$tls/server-ca.crt \
+    --use-service-account-credentials --cluster-signing-cert-file=$tls/client-ca.crt \
+    --cluster-signing-key-file=$tls/client-ca.key --allocate-node-cidrs --cluster-cidr=$pods \
+    --authentication-kubeconfig=$tls/client-controller.kubeconfig \
+    --authorization-kubeconfig=$tls/client-controller.kubeconfig "${controller_args[@]}"
+  start kube-scheduler --kubeconfig=$tls/client-scheduler.kubeconfig --leader-elect=false "${scheduler_args[@]}"
+}
+
+start_node() {
+  start kubelet --config=$share/kubelet.yaml --kubeconfig=$tls/client-kubelet.kubeconfig \
+    --hostname-override="$node" --node-ip="$address" "${kubelet_args[@]}"
+  # Sysctls of connection tracking belong to the host.
+  start kube-proxy --kubeconfig=$tls/client-kube-proxy.kubeconfig --cluster-cidr=$pods --proxy-mode=iptables \
+    --hostname-override="$node" --conntrack-max-per-core=0 --conntrack-tcp-timeout-established=0 \
+    --conntrack-tcp-timeout-close-wait=0 "${proxy_args[@]}"
+}
+
+# --- readiness ---
+
+# api PATH: what the API server answers to the admin, status line first. kubectl would do, but takes far longer to start.
+api() {
+  printf 'GET %s HTTP/1.0\r\n\r\n' "$1" |
+    timeout 5 openssl s_client -quiet -connect 127.0.0.1:6443 -CAfile $tls/server-ca.crt -verify_return_error \
+      -cert $tls/client-admin.crt -key $tls/client-admin.key 2>/dev/null || true
+}
+
+# api_has PATH [PATTERN]: that the answer is 200 and matches a glob pattern.
+api_has() {
+  local answer
+  answer=$(api "$1")
+  # shellcheck disable=SC2053  # a pattern is what is wanted
+  [[ $answer == HTTP/1.?\ 200* && $answer == ${2:-*} ]]
+}
+
+# await WHAT COMMAND...: for up to two minutes, or until a component has failed for good.
+await() {
+  local what=$1 deadline=$((SECONDS + 120))
+  shift
+  until "$@"; do
+    [ ! -e $run/failed ] || die "$(<$run/failed) does not stay up; its log ends above"
+    ((SECONDS < deadline)) || die "waited two minutes for $what; see the logs in $logs"
+    sleep 0.1
+  done
+}
+
+containerd_answers() { ctr version >/dev/null 2>&1; }
+
+import_images() {
+  local archive
+  await containerd containerd_answers
+  for archive in "$share"/images/*.tar "$agent"/images/*.tar; do
+    [ -e "$archive" ] || continue
+    ctr -n k8s.io images import --snapshotter "$snapshotter" "$archive" >/dev/null ||
+      { say "cannot import $archive" && return 1; }
+  done
+}
+
+# CoreDNS, unless it is disabled, and whatever lies in server/manifests.
+apply_manifests() {
+  local forward='' manifests=()
+  ! grep -q '^nameserver' $run/resolv.conf || forward='forward . /etc/resolv.conf'
+  if [[ $disabled != *,coredns,* ]]; then
+    sed "s|@FORWARD@|$forward|" $share/coredns.yaml >$run/coredns.yaml
+    manifests+=(-f "$run/coredns.yaml")
+  fi
+  [ -z "$(ls -A $data/server/manifests)" ] || manifests+=(-f "$data/server/manifests")
+  ((${#manifests[@]})) || return 0
+  KUBECONFIG=$kubeconfig kubectl apply --server-side --force-conflicts "${manifests[@]}" >/dev/null
+}
+
+# --- the end ---
+
+# Everything gets three seconds to end by itself; what is left dies with process 1.
+finish() {
+  local status=$? tick
+  trap '' TERM INT
+  touch $run/stopping
+  kill -TERM -1 2>/dev/null || true
+  for ((tick = 0; tick < 30; tick++)); do
+    [ -n "$(jobs -pr)" ] || break
+    sleep 0.1
+  done
+  exit $status
+}
+
+serve() {
+  local importing applying
+  parse "$@"
+  [ ! -e $run ] || die "a node runs here already"
+  address=$(hostname -i 2>/dev/null) || die "the container has no address: it needs a network"
+  address=${address%% *}
+  prepare_host
+  trap 'say "told to stop"; exit 0' TERM INT
+  trap finish EXIT
+  mkdir -p $run $tls $agent/images $data/server/manifests "${kubeconfig%/*}" /etc/cni/net.d $logs
+  write_resolv_conf
+  sed "s|@SNAPSHOTTER@|$snapshotter|" $share/containerd.toml >$run/containerd.toml
+  cp $share/ptp.conflist /etc/cni/net.d/10-ptp.conflist
+  make_certificates
+  start_control_plane
+  import_images & importing=$!
+  await "the API server" api_has /readyz
+  start_controllers
+  start_node
+  apply_manifests & applying=$!
+  wait $importing || die "images could not be imported"
+  wait $applying || die "manifests could not be applied"
+  await "the node" api_has "/api/v1/nodes/$node" '*"type":"Ready","status":"True"*'
+  await "the default ServiceAccount" api_has /api/v1/namespaces/default/serviceaccounts/default
+  await "the cluster's root certificate" api_has /api/v1/namespaces/default/configmaps/kube-root-ca.crt
+  [[ $disabled == *,coredns,* ]] || await CoreDNS api_has \
+    /apis/apps/v1/namespaces/kube-system/deployments/coredns '*"availableReplicas":1*'
+  touch $run/ready
+  say "ready after $SECONDS s"
+  say "Node controller sync successful"
+  wait -n "${supervisors[@]}" || true
+  die "$(<$run/failed) does not stay up; its log ends above"
+}
+
+case ${1:-server} in
+  server) serve "${@:2}" ;;
+  kubectl | ctr) exec "$@" ;;
+  -h | --help | help) usage ;;
+  *) die "\"$1\" is not a command; \`k3s --help\` lists those that there are" ;;
+esac
