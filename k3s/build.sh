@@ -71,19 +71,15 @@ build_binaries() { # FOLDER
 }
 
 build_runtime() { # ROOT
-  local package
-  check_module runtime github.com/containerd/containerd "$CONTAINERD"
-  check_module runtime github.com/containernetworking/plugins "$CNI_PLUGINS"
-  check_module coredns github.com/coredns/coredns "$COREDNS"
+  check_module containerd github.com/containerd/containerd "$CONTAINERD"
+  check_module cni github.com/containernetworking/plugins "$CNI_PLUGINS"
   step "compiling containerd"
-  compile runtime "$1/usr/bin/containerd" . "-X github.com/containerd/containerd/version.Version=$CONTAINERD"
+  compile containerd "$1/usr/bin/containerd" . "-X github.com/containerd/containerd/version.Version=$CONTAINERD"
   ln -s containerd "$1/usr/bin/ctr"
-  for package in $(cd runtime && go list -f '{{.ImportPath}}' tool); do
-    case $package in
-      *shim*) compile runtime "$1/usr/bin/" "$package" ;;
-      *) compile runtime "$1/usr/lib/cni/" "$package" ;;
-    esac
-  done
+  compile containerd "$1/usr/bin/" tool
+  step "compiling the CNI plug-ins"
+  mkdir -p "$1/usr/lib/cni"
+  compile cni "$1/usr/lib/cni/" tool
 }
 
 # --- Debian ---
@@ -149,6 +145,7 @@ archive() {
 
 build_image() { # BINARIES SCRATCH OUTPUT
   local root="$2/root" pod program
+  check_module coredns github.com/coredns/coredns "$COREDNS"
   mkdir -p "$root"
   unpack_packages "$root" "$2"
   complete_root "$root"
