@@ -15,17 +15,16 @@ usage() {
 usage: build.sh [image | binaries | tag] [--help]
 
   image      (default) builds the binaries and the image, loads the image into the container engine where it is not
-             there yet, and prints its tag as the last line; needs Go, apt-get, dpkg-deb and an engine
+             there yet, and prints its tag as the last line; needs Go, apt-get, dpkg-deb and Docker
   binaries   builds kube and etcd alone and prints their folder as the last line; needs Go. The folder serves as
              KUBEBUILDER_ASSETS: kube-apiserver, etcd, kubectl, kube-controller-manager and the others
   tag        prints the tag that `image` would print, and builds nothing
 
-RECONVERGE_CACHE       where results are kept (default: reconverge in the user's cache folder)
-RECONVERGE_ENGINE      the engine's client (default: docker)
+RECONVERGE_CACHE, an environment variable, says where results are kept: by default in reconverge in the user's cache
+folder. What was not used there for two weeks is removed.
 TEXT
 }
 
-readonly engine=${RECONVERGE_ENGINE:-docker}
 readonly programs="etcd kube-apiserver kube-controller-manager kube-proxy kube-scheduler kubectl kubelet"
 readonly inputs="build.sh versions.lock entry.sh files/* */go.mod */go.sum */main.go"
 
@@ -183,7 +182,7 @@ locate() {
   tag=reconverge/node:$KUBERNETES-$key
 }
 
-# once RESULT FUNCTION ARGUMENTS...: builds RESULT in a scratch folder and moves it into place.
+# Each result is made in a scratch folder and then moved into place.
 ensure_binaries() {
   [ ! -e "$home/bin" ] || return 0
   mkdir "$scratch/bin"
@@ -198,13 +197,13 @@ ensure_image() {
 }
 
 load_image() {
-  need "$engine"
-  "$engine" version >/dev/null || fail "no container engine answers to \`$engine version\`"
-  if ! "$engine" image inspect "$tag" >/dev/null 2>&1; then
+  need docker
+  docker version >/dev/null || fail "Docker does not answer to \`docker version\`"
+  if ! docker image inspect "$tag" >/dev/null 2>&1; then
     step "loading the image"
-    "$engine" load -q -i "$home/image.tar" >&2
+    docker load -q -i "$home/image.tar" >&2
   fi
-  "$engine" tag "$tag" "reconverge/node:$KUBERNETES"
+  docker tag "$tag" "reconverge/node:$KUBERNETES"
 }
 
 main() {
@@ -218,11 +217,15 @@ main() {
   done
   locate
   [ "$what" != tag ] || { echo "$tag" && return; }
+  need flock
   mkdir -p "$home"
   exec 9>"$home.lock"
   flock -n 9 || { step "waiting for another build" && flock 9; }
+  rm -rf "$home"/scratch.*
   scratch=$(mktemp -d "$home/scratch.XXXXXX")
-  trap 'chmod -R u+w "$scratch" && rm -rf "$scratch"' EXIT
+  trap 'rm -rf "$scratch"' EXIT
+  touch "$home"
+  find "$cache" -maxdepth 1 -name 'node-*' ! -name "${home##*/}*" -mtime +14 -exec rm -rf {} +
   ensure_binaries
   if [ "$what" = binaries ]; then
     echo "$home/bin"

@@ -5,7 +5,6 @@
 # usage: test.sh [fallback | privileged]    how the container gets its rights; `fallback` needs CAP_SYS_ADMIN alone
 set -euo pipefail
 cd "$(dirname "$0")"
-readonly engine=${RECONVERGE_ENGINE:-docker}
 readonly pod_image=reconverge/node-test:1
 
 case ${1:-fallback} in
@@ -22,17 +21,17 @@ node=
 finish() {
   local status=$?
   if [ -n "$node" ]; then
-    ((status == 0)) || "$engine" logs --tail 30 "$node" >&2 || true
-    "$engine" rm -fv "$node" >/dev/null
+    ((status == 0)) || docker logs --tail 30 "$node" >&2 || true
+    docker rm -fv "$node" >/dev/null
   fi
-  "$engine" image rm -f "$pod_image" >/dev/null 2>&1 || true
+  docker image rm -f "$pod_image" >/dev/null 2>&1 || true
   rm -rf "$scratch"
   ((status == 0)) || echo "FAILED" >&2
 }
 trap finish EXIT
 trap 'exit 130' INT TERM
 
-kubectl() { "$engine" exec -i "$node" kubectl "$@"; }
+kubectl() { docker exec -i "$node" kubectl "$@"; }
 now() { date +%s%N; }
 passed() { printf 'ok  %6d ms  %s\n' $((($(now) - began) / 1000000)) "$1"; }
 
@@ -55,24 +54,24 @@ within() {
   done
 }
 
-says_ready() { (("$("$engine" logs "$node" 2>&1 | grep -c 'Node controller sync successful')" >= $1)); }
+says_ready() { (("$(docker logs "$node" 2>&1 | grep -c 'Node controller sync successful')" >= $1)); }
 
 start() {
-  node=$("$engine" create "${rights[@]}" -p 127.0.0.1::6443 "$image" server \
+  node=$(docker create "${rights[@]}" -p 127.0.0.1::6443 "$image" server \
     --disable=traefik,servicelb --tls-san=node.test,192.0.2.7 --snapshotter overlayfs \
     --kube-apiserver-arg=audit-policy-file=/etc/audit.yaml --kube-apiserver-arg=audit-log-path=/var/log/audit.log)
   printf '%s\n' 'apiVersion: audit.k8s.io/v1' 'kind: Policy' 'rules: [{level: Metadata}]' >"$scratch/audit.yaml"
-  "$engine" cp "$scratch/audit.yaml" "$node:/etc/audit.yaml" >/dev/null
-  "$engine" start "$node" >/dev/null
+  docker cp "$scratch/audit.yaml" "$node:/etc/audit.yaml" >/dev/null
+  docker start "$node" >/dev/null
   within 180 says_ready 1
 }
 
 # As the harness does it with the images of operators: saved by the engine, imported into the node.
 import_image() {
   mkdir -p "$scratch/root/bin"
-  "$engine" cp "$node:/usr/bin/busybox" "$scratch/root/bin/busybox" >/dev/null
-  tar -C "$scratch/root" -c . | "$engine" import - "$pod_image" >/dev/null
-  "$engine" save "$pod_image" | "$engine" exec -i "$node" ctr -n k8s.io images import - >/dev/null
+  docker cp "$node:/usr/bin/busybox" "$scratch/root/bin/busybox" >/dev/null
+  tar -C "$scratch/root" -c . | docker import - "$pod_image" >/dev/null
+  docker save "$pod_image" | docker exec -i "$node" ctr -n k8s.io images import - >/dev/null
 }
 
 deploy() {
@@ -114,30 +113,30 @@ in_pod() {
 
 resolves() { in_pod lookup nslookup -type=a kubernetes.default.svc.cluster.local | grep -q 'Address:.*10\.43\.0\.1$'; }
 serves() { in_pod fetch wget -q -O - http://web.default.svc/hostname | grep -q '^web-'; }
-names() { "$engine" exec "$node" openssl x509 -noout -ext subjectAltName \
+names() { docker exec "$node" openssl x509 -noout -ext subjectAltName \
   -in /var/lib/rancher/k3s/server/tls/serving-kube-apiserver.crt | grep -q 'DNS:node.test, IP Address:192.0.2.7'; }
-audited() { "$engine" exec "$node" grep -q '"verb":"create","user":{"username":"system:admin"' /var/log/audit.log; }
+audited() { docker exec "$node" grep -q '"verb":"create","user":{"username":"system:admin"' /var/log/audit.log; }
 
-pid_of() { "$engine" exec "$node" cat "/run/k3s/$1.pid"; }
+pid_of() { docker exec "$node" cat "/run/k3s/$1.pid"; }
 replaced() { [ "$(pid_of "$1")" != "$2" ]; }
 api_answers() { kubectl get --raw /readyz >/dev/null 2>&1; }
 comes_back() {
   local before
   before=$(pid_of "$1")
-  "$engine" exec "$node" kill -9 "$before"
+  docker exec "$node" kill -9 "$before"
   within 30 replaced "$1" "$before"
   within 60 api_answers
 }
 
-stops() { local from=$SECONDS; "$engine" stop "$node" >/dev/null && ((SECONDS - from < 10)); }
+stops() { local from=$SECONDS; docker stop "$node" >/dev/null && ((SECONDS - from < 10)); }
 starts_again() {
-  "$engine" start "$node" >/dev/null
+  docker start "$node" >/dev/null
   within 180 says_ready 2
   kubectl wait --for=condition=Available --timeout=60s deployment/web >/dev/null
 }
-refuses() { ! "$engine" run --rm "${rights[@]}" "$image" server --no-such-flag=1 2>"$scratch/refused" &&
+refuses() { ! docker run --rm "${rights[@]}" "$image" server --no-such-flag=1 2>"$scratch/refused" &&
   grep -q 'flag --no-such-flag is not supported' "$scratch/refused"; }
-gives_up() { ! "$engine" run --rm "${rights[@]}" "$image" server --kube-apiserver-arg=no-such-flag=1 2>"$scratch/gave-up" &&
+gives_up() { ! docker run --rm "${rights[@]}" "$image" server --kube-apiserver-arg=no-such-flag=1 2>"$scratch/gave-up" &&
   grep -q 'kube-apiserver does not stay up' "$scratch/gave-up"; }
 
 image=$(./build.sh image | tail -n 1)
