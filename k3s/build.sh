@@ -7,6 +7,8 @@
 set -euo pipefail
 shopt -s inherit_errexit
 cd "$(dirname "$0")"
+# The key of the cache must not depend on how a language sorts names.
+export LC_ALL=C
 # shellcheck source=versions.lock
 . ./versions.lock
 

@@ -166,7 +166,8 @@ make_certificates() {
   jobs=()
   leaf $tls/serving-kube-apiserver server-ca /CN=kube-apiserver $server \
     "$(alternative_names "$api,$node,127.0.0.1,$api_ip,$address$sans")" & jobs+=($!)
-  leaf $agent/serving-kubelet server-ca "/CN=$node" $server "$(alternative_names "$node,127.0.0.1,$address")" & jobs+=($!)
+  leaf $agent/serving-kubelet server-ca "/CN=$node" $server \
+    "$(alternative_names "$node,127.0.0.1,$address")" & jobs+=($!)
   leaf $tls/client-kube-apiserver client-ca /O=system:masters/CN=kube-apiserver $client & jobs+=($!)
   leaf $tls/client-auth-proxy request-header-ca /CN=system:auth-proxy $client & jobs+=($!)
   identity client-admin /O=system:masters/CN=system:admin "$kubeconfig" & jobs+=($!)
@@ -245,6 +246,7 @@ start_control_plane() {
   start kube-apiserver --etcd-servers=http://127.0.0.1:2379 --secure-port=6443 --advertise-address="$address" \
     --tls-cert-file=$tls/serving-kube-apiserver.crt --tls-private-key-file=$tls/serving-kube-apiserver.key \
     --client-ca-file=$tls/client-ca.crt --kubelet-certificate-authority=$tls/server-ca.crt \
+    --kubelet-preferred-address-types=InternalIP \
     --kubelet-client-certificate=$tls/client-kube-apiserver.crt --kubelet-client-key=$tls/client-kube-apiserver.key \
     --requestheader-client-ca-file=$tls/request-header-ca.crt --requestheader-allowed-names=system:auth-proxy \
     --requestheader-extra-headers-prefix=X-Remote-Extra- --requestheader-group-headers=X-Remote-Group \
