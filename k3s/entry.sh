@@ -88,6 +88,11 @@ parse() {
   done
 }
 
+# shellcheck source=files/certificates.sh
+. "$share/certificates.sh"
+# shellcheck source=files/components.sh
+. "$share/components.sh"
+
 # --- the host ---
 
 # An engine hands the kernel's trees out read-only unless the container is privileged. With CAP_SYS_ADMIN they can be
@@ -121,168 +126,9 @@ write_resolv_conf() {
   done </etc/resolv.conf >$run/resolv.conf
 }
 
-# --- certificates ---
-
-# A new P-256 key in SEC 1 form, as k3s writes them.
-new_key() { openssl ecparam -genkey -name prime256v1 -noout -out "$1"; }
-
-# authority NAME: makes one unless there is one, so that somebody else's can be put in place before the start.
-authority() {
-  [ -e "$tls/$1.crt" ] && return
-  new_key "$tls/$1.key"
-  openssl req -x509 -new -key "$tls/$1.key" -days 3650 -subj "/CN=node-$1" -out "$tls/$1.crt" -config <(
-    printf '%s\n' '[req]' 'distinguished_name=name' 'x509_extensions=authority' '[name]' '[authority]' \
-      'basicConstraints=critical,CA:TRUE' 'keyUsage=critical,digitalSignature,keyCertSign,cRLSign' \
-      'subjectKeyIdentifier=hash'
-  )
-}
-
-# leaf PATH AUTHORITY SUBJECT EXTENSIONS...: made anew at every start, for the container's address may have changed.
-leaf() {
-  local path=$1 by=$2 subject=$3
-  shift 3
-  new_key "$path.key"
-  openssl req -new -key "$path.key" -subj "$subject" |
-    openssl x509 -req -CA "$tls/$by.crt" -CAkey "$tls/$by.key" -set_serial "0x$(openssl rand -hex 8)" -days 3650 \
-      -extfile <(printf '%s\n' keyUsage=critical,digitalSignature "$@") -out "$path.crt" 2>/dev/null
-  cat "$tls/$by.crt" >>"$path.crt"
-}
-
-# The names of a certificate, from a list that is separated by commas.
-alternative_names() {
-  local name list=''
-  for name in ${1//,/ }; do
-    if [[ $name =~ ^[0-9.]+$ || $name == *:* ]]; then list+=,IP:$name; else list+=,DNS:$name; fi
-  done
-  echo "subjectAltName=${list#,}"
-}
-
-make_certificates() {
-  local job jobs=() client=extendedKeyUsage=clientAuth server=extendedKeyUsage=serverAuth
-  local api=localhost,kubernetes,kubernetes.default,kubernetes.default.svc,kubernetes.default.svc.cluster.local
-  [ -e $tls/service.key ] || new_key $tls/service.key
-  for job in server-ca client-ca request-header-ca; do authority $job & jobs+=($!); done
-  for job in "${jobs[@]}"; do wait "$job"; done
-  jobs=()
-  leaf $tls/serving-kube-apiserver server-ca /CN=kube-apiserver $server \
-    "$(alternative_names "$api,$node,127.0.0.1,$api_ip,$address$sans")" & jobs+=($!)
-  leaf $agent/serving-kubelet server-ca "/CN=$node" $server \
-    "$(alternative_names "$node,127.0.0.1,$address")" & jobs+=($!)
-  leaf $tls/client-kube-apiserver client-ca /O=system:masters/CN=kube-apiserver $client & jobs+=($!)
-  leaf $tls/client-auth-proxy request-header-ca /CN=system:auth-proxy $client & jobs+=($!)
-  identity client-admin /O=system:masters/CN=system:admin "$kubeconfig" & jobs+=($!)
-  identity client-controller /CN=system:kube-controller-manager & jobs+=($!)
-  identity client-scheduler /CN=system:kube-scheduler & jobs+=($!)
-  identity client-kubelet "/O=system:nodes/CN=system:node:$node" & jobs+=($!)
-  identity client-kube-proxy /CN=system:kube-proxy & jobs+=($!)
-  for job in "${jobs[@]}"; do wait "$job" || die "cannot make certificates"; done
-  chmod "$kubeconfig_mode" "$kubeconfig"
-}
-
-# identity NAME SUBJECT [KUBECONFIG]: a client certificate, and the kubeconfig around it.
-identity() {
-  leaf "$tls/$1" client-ca "$2" extendedKeyUsage=clientAuth
-  cat >"${3:-$tls/$1.kubeconfig}" <<YAML
-apiVersion: v1
-kind: Config
-clusters:
-- name: default
-  cluster:
-    server: https://127.0.0.1:6443
-    certificate-authority-data: $(base64 -w0 <$tls/server-ca.crt)
-users:
-- name: default
-  user:
-    client-certificate-data: $(base64 -w0 <"$tls/$1.crt")
-    client-key-data: $(base64 -w0 <"$tls/$1.key")
-contexts:
-- name: default
-  context: {cluster: default, user: default}
-current-context: default
-YAML
-}
-
-# --- components ---
-
-supervisors=()
-
-# start NAME FLAGS...: runs a component for as long as the container lives.
-start() {
-  supervise "$@" &
-  supervisors+=($!)
-}
-
-# A component killed by a signal, or one that had been up, was disturbed on purpose: it comes back. One that ends with
-# an error before the node is ready, or three times in a row right after its start, will not get better.
-supervise() {
-  local name=$1 failures=0 began status pid
-  trap : TERM
-  while :; do
-    began=$SECONDS status=0
-    "$@" >>"$logs/$name.log" 2>&1 &
-    pid=$!
-    echo $pid >"$run/$name.pid"
-    wait $pid || status=$?
-    if [ -e $run/stopping ]; then
-      # The signal that ended the wait may be this shell's and not yet the component's end.
-      wait $pid || true
-      return 0
-    fi
-    say "$name ended with status $status"
-    if ((status > 128 || SECONDS - began > 10)); then failures=0; else failures=$((failures + 1)); fi
-    if ((failures > 2)) || { ((failures)) && [ ! -e $run/ready ]; }; then
-      tail -n 15 "$logs/$name.log" >&2
-      echo "$name" >>$run/failed
-      return 1
-    fi
-    sleep 0.2
-  done
-}
-
-start_control_plane() {
-  start etcd --data-dir=$data/server/db/etcd --listen-client-urls=http://127.0.0.1:2379 \
-    --advertise-client-urls=http://127.0.0.1:2379 --listen-peer-urls=http://127.0.0.1:2380 \
-    --log-level=warn --unsafe-no-fsync "${etcd_args[@]}"
-  start kube-apiserver --etcd-servers=http://127.0.0.1:2379 --secure-port=6443 --advertise-address="$address" \
-    --tls-cert-file=$tls/serving-kube-apiserver.crt --tls-private-key-file=$tls/serving-kube-apiserver.key \
-    --client-ca-file=$tls/client-ca.crt --kubelet-certificate-authority=$tls/server-ca.crt \
-    --kubelet-preferred-address-types=InternalIP \
-    --kubelet-client-certificate=$tls/client-kube-apiserver.crt --kubelet-client-key=$tls/client-kube-apiserver.key \
-    --requestheader-client-ca-file=$tls/request-header-ca.crt --requestheader-allowed-names=system:auth-proxy \
-    --requestheader-extra-headers-prefix=X-Remote-Extra- --requestheader-group-headers=X-Remote-Group \
-    --requestheader-username-headers=X-Remote-User --proxy-client-cert-file=$tls/client-auth-proxy.crt \
-    --proxy-client-key-file=$tls/client-auth-proxy.key --service-account-key-file=$tls/service.key \
-    --service-account-signing-key-file=$tls/service.key \
-    --service-account-issuer=https://kubernetes.default.svc.cluster.local \
-    --api-audiences=https://kubernetes.default.svc.cluster.local,k3s --service-cluster-ip-range=$services \
-    --authorization-mode=Node,RBAC --enable-admission-plugins=NodeRestriction --allow-privileged \
-    "${apiserver_args[@]}"
-  start containerd --config $run/containerd.toml
-}
-
-# The default of 20 requests a second makes the controllers need five seconds to start.
-start_controllers() {
-  start kube-controller-manager --kubeconfig=$tls/client-controller.kubeconfig --leader-elect=false \
-    --service-account-private-key-file=$tls/service.key --root-ca-file=$tls/server-ca.crt \
-    --use-service-account-credentials --cluster-signing-cert-file=$tls/client-ca.crt \
-    --cluster-signing-key-file=$tls/client-ca.key --kube-api-qps=500 --kube-api-burst=1000 --allocate-node-cidrs --cluster-cidr=$pods \
-    --authentication-kubeconfig=$tls/client-controller.kubeconfig \
-    --authorization-kubeconfig=$tls/client-controller.kubeconfig "${controller_args[@]}"
-  start kube-scheduler --kubeconfig=$tls/client-scheduler.kubeconfig --leader-elect=false "${scheduler_args[@]}"
-}
-
-start_node() {
-  start kubelet --config=$share/kubelet.yaml --kubeconfig=$tls/client-kubelet.kubeconfig \
-    --hostname-override="$node" --node-ip="$address" "${kubelet_args[@]}"
-  # Sysctls of connection tracking belong to the host.
-  start kube-proxy --kubeconfig=$tls/client-kube-proxy.kubeconfig --cluster-cidr=$pods --proxy-mode=iptables \
-    --hostname-override="$node" --conntrack-max-per-core=0 --conntrack-tcp-timeout-established=0 \
-    --conntrack-tcp-timeout-close-wait=0 "${proxy_args[@]}"
-}
-
 # --- readiness ---
 
-# api PATH: what the API server answers to the admin, status line first. kubectl would do, but takes far longer to start.
+# api PATH: what the API server answers to the admin, status line first. kubectl would do, but is slow to start.
 api() {
   printf 'GET %s HTTP/1.0\r\n\r\n' "$1" |
     timeout 5 openssl s_client -quiet -connect 127.0.0.1:6443 -CAfile $tls/server-ca.crt -verify_return_error \
@@ -366,6 +212,7 @@ serve() {
   make_certificates
   start_control_plane
   import_images & importing=$!
+  # Not earlier: until the API server has made RBAC's first roles, the controllers are refused and give up.
   await "the API server" api_has /readyz
   start_controllers
   start_node

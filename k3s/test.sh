@@ -130,6 +130,7 @@ resolves() {
 serves() { in_pod fetch wget -q -O - http://web.default.svc/hostname | grep -q '^web-'; }
 executes() { kubectl exec deployment/web -- /bin/busybox echo here | grep -q '^here'; }
 audited() { docker exec "$node" grep -q '"verb":"create","user":{"username":"system:admin"' /var/log/audit.log; }
+applied() { kubectl get configmap early >/dev/null; }
 own_authority() {
   kubectl get configmap kube-root-ca.crt -o jsonpath='{.data.ca\.crt}' |
     openssl x509 -noout -subject | grep -q 'CN *= *own'
@@ -174,7 +175,7 @@ check "a component that cannot run ends the container and says which" \
   ends_with 'kube-apiserver does not stay up' --kube-apiserver-arg=no-such-flag=1
 check "files can be put in before the start" create
 check "the node is ready" start
-check "a manifest from before the start is applied" kubectl get configmap early -o name
+check "a manifest from before the start is applied" applied
 check "so is the authority" own_authority
 check "an image is imported into the running node" import_image
 check "two pods of it are available" deploy
