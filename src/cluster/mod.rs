@@ -10,6 +10,10 @@
 
 pub mod embedded;
 pub mod tester;
+pub mod access;
+pub mod wipe;
+pub mod k3s;
+pub mod kubeconfig;
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -58,8 +62,8 @@ pub struct Capabilities {
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
     #[error(
-        "the lane `{0}` is not available in this version; the lanes that are: embedded. \
-         Use `--cluster embedded`, or remove `spec.cluster.lane`"
+        "the lane `{0}` is not available in this version; the lanes that are: embedded, k3s, \
+         kubeconfig. Use `--cluster embedded`, or remove `spec.cluster.lane`"
     )]
     LaneUnavailable(&'static str),
     #[error("this lane has no {0}")]
@@ -80,6 +84,17 @@ pub enum ClusterError {
     NoServiceAccount { namespace: String, name: String },
     #[error("an object of the manifests has no apiVersion, kind or name: {0}")]
     NotAnObject(String),
+    #[error(
+        "context `{context}` ({server}) is not a throw-away cluster as far as is known: runs disturb it, and what they \
+         and everybody else make meanwhile is removed. If it may be used so, say `--i-own-this-cluster`"
+    )]
+    NotOwned { context: String, server: String },
+    #[error("the kubeconfig has no usable context `{wanted}`; it has: {known}. Name one with `--context`")]
+    NoContext { wanted: String, known: String },
+    #[error(transparent)]
+    K3s(#[from] k3s::K3sError),
+    #[error(transparent)]
+    Access(#[from] access::AccessError),
 }
 
 /// A throw-away cluster.
@@ -168,11 +183,18 @@ pub struct LaneOptions {
 /// # Errors
 /// When the lane cannot be had here; the error says what is missing.
 pub fn provider(lane: Lane, options: &LaneOptions) -> Result<Arc<dyn Provider>, ClusterError> {
-    let _ = options;
     match lane {
         Lane::Embedded => Ok(Arc::new(embedded::Fresh)),
-        Lane::Envtest | Lane::K3s | Lane::Kubeconfig => Err(ClusterError::LaneUnavailable(lane.as_str())),
+        Lane::K3s => Ok(Arc::new(k3s::Nodes::new(options.image.clone()))),
+        Lane::Kubeconfig => Ok(Arc::new(kubeconfig::Existing::new(options)?)),
+        Lane::Envtest => Err(ClusterError::LaneUnavailable(lane.as_str())),
     }
+}
+
+/// An error with its causes, on one line.
+fn in_a_line(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source()).map(ToString::to_string);
+    std::iter::once(error.to_string()).chain(causes).collect::<Vec<_>>().join(": ")
 }
 
 /// A kubeconfig for one user of an endpoint.
