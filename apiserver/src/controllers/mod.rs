@@ -32,6 +32,7 @@ pub mod pvc;
 pub mod pdb;
 pub mod scheduler;
 pub mod kubelet;
+pub mod remote;
 #[cfg(test)]
 mod tests;
 
