@@ -21,6 +21,7 @@ pub fn watch() -> std::io::Result<CancellationToken> {
         cancelled.cancel();
         either(&mut interrupt, &mut terminate).await;
         process::kill_everything();
+        crate::cluster::envtest::kill_everything();
         std::process::exit(Exit::Interrupted as i32);
     });
     Ok(token)

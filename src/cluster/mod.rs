@@ -9,6 +9,7 @@
 //! A lane states its [`Capabilities`]; what it lacks makes a run inconclusive, never a silent pass.
 
 pub mod embedded;
+pub mod envtest;
 pub mod tester;
 
 use std::{
@@ -62,6 +63,8 @@ pub enum ClusterError {
     Unsupported(&'static str),
     #[error("could not start the embedded API server")]
     Embedded(#[source] std::io::Error),
+    #[error("the envtest lane failed")]
+    Envtest(#[from] envtest::EnvtestError),
     #[error("could not {doing}")]
     Request {
         doing: String,
@@ -153,7 +156,8 @@ pub fn provider(lane: Lane, options: &LaneOptions) -> Result<Arc<dyn Provider>, 
     let _ = options;
     match lane {
         Lane::Embedded => Ok(Arc::new(embedded::Fresh)),
-        Lane::Envtest | Lane::K3s | Lane::Kubeconfig => Err(ClusterError::LaneUnavailable(lane.as_str())),
+        Lane::Envtest => Ok(Arc::new(envtest::Envtest::at_hand()?)),
+        Lane::K3s | Lane::Kubeconfig => Err(ClusterError::LaneUnavailable(lane.as_str())),
     }
 }
 

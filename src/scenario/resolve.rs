@@ -90,7 +90,8 @@ impl Context {
 }
 
 /// `RECONVERGE_CACHE`, else the user's cache folder.
-fn cache_dir() -> PathBuf {
+#[must_use]
+pub fn cache_dir() -> PathBuf {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     variable("RECONVERGE_CACHE").unwrap_or_else(|| {
         let user = variable("XDG_CACHE_HOME").or_else(|| variable("HOME").map(|home| home.join(".cache")));

@@ -109,7 +109,10 @@ pub async fn start(
     let feed = feed::Feed::new(Arc::clone(&transport), Arc::clone(&mirror), Arc::clone(&clock), sender, stop.clone());
     let feeding = tokio::spawn(feed.run());
     if tokio::time::timeout(FIRST_LISTS, mirror.all_listed()).await.is_err() {
-        return Err(RemoteError::NotListed { resources: mirror.unlisted().join(", "), within_s: FIRST_LISTS.as_secs() });
+        return Err(RemoteError::NotListed {
+            resources: mirror.unlisted().join(", "),
+            within_s: FIRST_LISTS.as_secs(),
+        });
     }
     let runtime = Handle::current();
     let entropy = Entropy::seeded(seed);
