@@ -81,7 +81,7 @@ impl Layout {
             ("allow-privileged", "true"),
             ("service-cluster-ip-range", SERVICE_NETWORK),
             ("service-account-issuer", ISSUER),
-            ("service-account-key-file", &self.shown("accounts.key")),
+            ("service-account-key-file", &self.shown("accounts.pub")),
             ("service-account-signing-key-file", &self.shown("accounts.key")),
             // The node is ready when it is made, and nobody would take the taint off.
             ("disable-admission-plugins", "TaintNodesByCondition"),

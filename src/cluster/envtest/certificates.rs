@@ -23,6 +23,8 @@ pub(super) struct Certificates {
     pub serving: String,
     pub serving_key: String,
     pub accounts_key: String,
+    /// What verifies them.
+    pub accounts_public: String,
 }
 
 /// Makes new ones.
@@ -42,11 +44,13 @@ pub(super) fn make() -> Result<Certificates, rcgen::Error> {
     leaf.use_authority_key_identifier_extension = true;
     let key = KeyPair::generate()?;
     let leaf = leaf.signed_by(&key, &authority)?;
+    let accounts = KeyPair::generate()?;
     Ok(Certificates {
         authority: authority.pem(),
         serving: leaf.pem(),
         serving_key: key.serialize_pem(),
-        accounts_key: KeyPair::generate()?.serialize_pem(),
+        accounts_key: accounts.serialize_pem(),
+        accounts_public: accounts.public_key_pem(),
     })
 }
 

@@ -110,6 +110,7 @@ impl Plane {
             ("apiserver.crt", &(certificates.serving + &certificates.authority)),
             ("apiserver.key", &certificates.serving_key),
             ("accounts.key", &certificates.accounts_key),
+            ("accounts.pub", &certificates.accounts_public),
             ("tokens.csv", &users),
             ("controller-manager.kubeconfig", &kubeconfig(&endpoint, &manager_token, "")),
             ("admin.kubeconfig", &kubeconfig(&endpoint, &token, "default")),
