@@ -153,17 +153,20 @@ impl Pool {
 
     async fn plane(&self, seed: Seed) -> Result<(Plane, RemoteControllers), EnvtestError> {
         if let Some(mut plane) = self.take() {
-            match wipe::wipe(&mut plane).await {
-                Ok(()) => {
-                    let controllers = plane.run_controllers(seed).await?;
-                    return Ok((plane, controllers));
-                }
+            match again(&mut plane, seed).await {
+                Ok(controllers) => return Ok((plane, controllers)),
                 Err(error) => tracing::warn!(%error, "a control plane cannot be used again; starting another one"),
             }
             plane.stop(self.settings).await;
         }
         Plane::start(&self.binaries, self.settings, seed).await
     }
+}
+
+/// Makes a used control plane fit for the next run.
+async fn again(plane: &mut Plane, seed: Seed) -> Result<RemoteControllers, EnvtestError> {
+    wipe::wipe(plane).await?;
+    plane.run_controllers(seed).await
 }
 
 impl Provider for Envtest {

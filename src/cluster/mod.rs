@@ -55,7 +55,7 @@ pub struct Capabilities {
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
     #[error(
-        "the lane `{0}` is not available in this version; the lanes that are: embedded. \
+        "the lane `{0}` is not available in this version; the lanes that are: embedded, envtest. \
          Use `--cluster embedded`, or remove `spec.cluster.lane`"
     )]
     LaneUnavailable(&'static str),

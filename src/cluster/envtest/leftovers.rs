@@ -5,10 +5,14 @@
 //! that was given to somebody else is never mistaken. It is removed when its [`Folder`] is dropped.
 
 use std::{
+    collections::BTreeSet,
     io,
     os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -19,6 +23,9 @@ use nix::{
 use serde::{Deserialize, Serialize};
 
 use crate::clock::{RunClock, pause};
+
+/// The folders of this process.
+static FOLDERS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 const PREFIX: &str = "reconverge-envtest-";
 const OWNER: &str = "owner.json";
@@ -86,6 +93,7 @@ impl Folder {
                 Err(error) => return Err(error),
                 Ok(()) => {
                     let folder = Self { path, record: Record { owner: Process::of(pid), programs: Vec::new() } };
+                    FOLDERS.lock().unwrap_or_else(PoisonError::into_inner).insert(folder.path.clone());
                     folder.write()?;
                     return Ok(folder);
                 }
@@ -111,6 +119,14 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.path);
+        FOLDERS.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.path);
+    }
+}
+
+/// For an abort: programs that are just being killed may still write, and what they leave is for [`clean`].
+pub(super) fn remove_own_folders() {
+    for folder in FOLDERS.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        let _ = std::fs::remove_dir_all(folder);
     }
 }
 

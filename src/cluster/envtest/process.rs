@@ -18,7 +18,7 @@ use nix::{
     unistd::Pid,
 };
 
-use super::EnvtestError;
+use super::{EnvtestError, leftovers};
 use crate::clock::{RunClock, pause};
 
 /// Process groups that are alive now.
@@ -31,11 +31,13 @@ const TAIL_BYTES: usize = 16 * 1024;
 /// How often a wait for a program's end looks again.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Kills every program of every control plane. For an abort that cannot wait for orderly ends.
+/// Kills every program of every control plane, and removes their folders. For an abort that cannot wait for orderly
+/// ends.
 pub fn kill_everything() {
     for group in GROUPS.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         let _ = killpg(Pid::from_raw(*group), Signal::SIGKILL);
     }
+    leftovers::remove_own_folders();
 }
 
 /// A running program.

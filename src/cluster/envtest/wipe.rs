@@ -50,6 +50,7 @@ pub(super) async fn wipe(plane: &mut Plane) -> Result<(), EnvtestError> {
         }
         clean_looks = 0;
         rounds += 1;
+        tracing::debug!(rounds, keys = difference.in_words(), "undoing what a run left");
         let revision = plane.etcd.change(&difference.delete, &difference.restore).await?;
         plane.baseline.restored(&difference, revision);
         await_caches(plane, &difference, revision).await?;
