@@ -190,9 +190,7 @@ fn exit_of(error: &RunError) -> Exit {
     match error {
         RunError::Scenario(_)
         | RunError::Predicate(_)
-        | RunError::Cluster(
-            ClusterError::LaneUnavailable(_) | ClusterError::NotOwned { .. } | ClusterError::NoContext { .. },
-        ) => Exit::Usage,
+        | RunError::Cluster(ClusterError::NotOwned { .. } | ClusterError::NoContext { .. }) => Exit::Usage,
         RunError::NoSuchRun { .. } => Exit::Nothing,
         RunError::NoPods(_) => Exit::Inconclusive,
         RunError::Interrupted => Exit::Interrupted,

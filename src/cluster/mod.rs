@@ -9,6 +9,7 @@
 //! A lane states its [`Capabilities`]; what it lacks makes a run inconclusive, never a silent pass.
 
 pub mod embedded;
+pub mod envtest;
 pub mod tester;
 pub mod access;
 pub mod wipe;
@@ -61,15 +62,12 @@ pub struct Capabilities {
 /// Why a cluster could not be had, or did not do what the harness itself asked of it.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
-    #[error(
-        "the lane `{0}` is not available in this version; the lanes that are: embedded, k3s, \
-         kubeconfig. Use `--cluster embedded`, or remove `spec.cluster.lane`"
-    )]
-    LaneUnavailable(&'static str),
     #[error("this lane has no {0}")]
     Unsupported(&'static str),
     #[error("could not start the embedded API server")]
     Embedded(#[source] std::io::Error),
+    #[error("the envtest lane failed")]
+    Envtest(#[from] envtest::EnvtestError),
     #[error("could not {doing}")]
     Request {
         doing: String,
@@ -185,9 +183,9 @@ pub struct LaneOptions {
 pub fn provider(lane: Lane, options: &LaneOptions) -> Result<Arc<dyn Provider>, ClusterError> {
     match lane {
         Lane::Embedded => Ok(Arc::new(embedded::Fresh)),
+        Lane::Envtest => Ok(Arc::new(envtest::Envtest::at_hand()?)),
         Lane::K3s => Ok(Arc::new(k3s::Nodes::new(options.image.clone()))),
         Lane::Kubeconfig => Ok(Arc::new(kubeconfig::Existing::new(options)?)),
-        Lane::Envtest => Err(ClusterError::LaneUnavailable(lane.as_str())),
     }
 }
 

@@ -15,13 +15,13 @@ use testcontainers::{ContainerAsync, GenericImage};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
-    K3sError,
+    K3sError, audit,
     engine::{self, Engine},
     kept::{Record, Slot},
-    ready, start,
+    pods, ready, start,
 };
 use crate::cluster::{
-    Capabilities, Cluster, ClusterError, Endpoint, Signer,
+    Capabilities, Cluster, ClusterError, Containers, Endpoint, Signer,
     access::{self, Access},
     wipe::{self, Baseline, Wiped},
 };
@@ -279,12 +279,17 @@ async fn signer(engine: &Engine, name: &str) -> Result<Signer, K3sError> {
 pub struct Lease {
     // First, so that nobody holds the node any more when the next run has its turn.
     node: Arc<Node>,
+    /// Where the audit log stood when it was handed out.
+    audited: u64,
     _turn: OwnedSemaphorePermit,
 }
 
 impl Lease {
-    pub fn new(node: Arc<Node>, turn: OwnedSemaphorePermit) -> Self {
-        Self { node, _turn: turn }
+    /// # Errors
+    /// When the node does not answer.
+    pub async fn new(node: Arc<Node>, turn: OwnedSemaphorePermit) -> Result<Self, ClusterError> {
+        let audited = audit::length(&node.engine, &node.name).await?;
+        Ok(Self { node, audited, _turn: turn })
     }
 }
 
@@ -304,7 +309,6 @@ impl Cluster for Lease {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             real_api: true,
-            in_cluster: self.node.reachable,
             real_pods: true,
             garbage_collection: true,
             rbac: true,
@@ -324,6 +328,18 @@ impl Cluster for Lease {
 
     fn signer(&self) -> Option<Signer> {
         Some(self.node.signer.clone())
+    }
+
+    fn containers(&self) -> Option<Arc<dyn Containers>> {
+        let node = &self.node;
+        Some(Arc::new(pods::Pods { engine: node.engine.clone(), node: node.name.clone() }))
+    }
+
+    fn direct_writes<'a>(&'a self, users: &'a [String]) -> BoxFuture<'a, Result<Vec<String>, ClusterError>> {
+        Box::pin(async move {
+            let log = audit::read(&self.node.engine, &self.node.name, self.audited).await?;
+            Ok(audit::direct_writes(&log, users, self.node.gateway))
+        })
     }
 
     fn load_image<'a>(&'a self, image: &'a str) -> BoxFuture<'a, Result<(), ClusterError>> {

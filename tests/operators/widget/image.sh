@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the specimen's image, and one for the pods of its widgets, in the local container engine.
+# Makes the specimen's image in the local container engine.
 #
 #   image.sh TARGET_DIRECTORY PROFILE
 #
@@ -13,7 +13,7 @@ if [ -z "${RECONVERGE_NO_BUILD:-}" ]; then
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-mkdir -p "$work/operator" "$work/pause"
+mkdir -p "$work/operator"
 
 # The program with the libraries that it is linked with, and nothing else.
 cp "$target/widget-operator" "$work/operator/"
@@ -24,19 +24,4 @@ ldd "$target/widget-operator" | grep -o '/[^ ]*' | while read -r library; do
 done
 printf 'FROM scratch\nCOPY . /\nENTRYPOINT ["/widget-operator"]\n' >"$work/operator.dockerfile"
 docker build --quiet -t reconverge/widget-operator:local -f "$work/operator.dockerfile" "$work/operator" >/dev/null
-
-# Waits until it is told to end: what the pods of a widget run.
-cat >"$work/pause.c" <<'C'
-#include <signal.h>
-#include <unistd.h>
-static void end(int signal) { (void)signal; _exit(0); }
-int main(void) {
-  signal(SIGTERM, end);
-  signal(SIGINT, end);
-  for (;;) pause();
-}
-C
-cc -static -Os -s -o "$work/pause/pause" "$work/pause.c"
-printf 'FROM scratch\nCOPY pause /pause\nENTRYPOINT ["/pause"]\n' >"$work/pause.dockerfile"
-docker build --quiet -t pause:3.10 -f "$work/pause.dockerfile" "$work/pause" >/dev/null
-echo "reconverge/widget-operator:local pause:3.10"
+echo reconverge/widget-operator:local
