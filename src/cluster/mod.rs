@@ -12,6 +12,7 @@ pub mod embedded;
 pub mod tester;
 pub mod access;
 pub mod wipe;
+pub mod busy;
 pub mod k3s;
 pub mod kubeconfig;
 

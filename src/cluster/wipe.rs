@@ -132,6 +132,7 @@ pub async fn wipe(client: &Client, baseline: &Baseline) -> Result<Wiped, Cluster
             let doing = "emptying the cluster".into();
             return Err(ClusterError::Timeout { doing, within_ms: millis(WITHIN), last: in_words(&left, &listing) });
         }
+        tracing::debug!("to be removed: {}", in_words(&left, &listing));
         work.advance(&left).await?;
         pause(LOOK).await;
     }

@@ -23,6 +23,7 @@ use super::{
 use crate::cluster::{
     Capabilities, Cluster, ClusterError, Endpoint, Signer,
     access::{self, Access},
+    busy::Busy,
     wipe::{self, Baseline, Wiped},
 };
 
@@ -279,12 +280,14 @@ async fn signer(engine: &Engine, name: &str) -> Result<Signer, K3sError> {
 pub struct Lease {
     // First, so that nobody holds the node any more when the next run has its turn.
     node: Arc<Node>,
-    _turn: OwnedSemaphorePermit,
+    busy: Busy,
+    turn: OwnedSemaphorePermit,
 }
 
 impl Lease {
     pub fn new(node: Arc<Node>, turn: OwnedSemaphorePermit) -> Self {
-        Self { node, _turn: turn }
+        let busy = Busy::watch(&node.access.client);
+        Self { node, busy, turn }
     }
 }
 
@@ -311,6 +314,10 @@ impl Cluster for Lease {
             webhooks: true,
             exec: true,
         }
+    }
+
+    fn is_idle(&self, _: Duration) -> bool {
+        self.busy.is_idle()
     }
 
     fn describe(&self) -> String {
@@ -340,6 +347,10 @@ impl Cluster for Lease {
 
     fn shutdown(self: Box<Self>) -> BoxFuture<'static, ()> {
         // The node goes back to its provider, which empties it before it is used again.
-        Box::pin(std::future::ready(drop(self)))
+        Box::pin(async move {
+            let Self { node, busy, turn } = *self;
+            busy.stop().await;
+            drop((node, turn));
+        })
     }
 }
