@@ -142,6 +142,10 @@ pub struct Running {
     /// The cluster of `--cluster kubeconfig` may be disturbed, and emptied between runs.
     #[arg(long, env = "RECONVERGE_I_OWN_THIS_CLUSTER")]
     pub i_own_this_cluster: bool,
+    /// Who runs again what the embedded lane finds, and a sample of what it passes: `auto` takes `envtest` where its
+    /// binaries are at hand, for findings alone.
+    #[arg(long, value_enum, default_value_t = JudgeArgument::Auto, env = "RECONVERGE_JUDGE")]
+    pub judge: JudgeArgument,
     /// Whether clusters that were started for this invocation stay alive at its end.
     #[arg(long, value_enum, default_value_t = Keep::Never, env = "RECONVERGE_KEEP")]
     pub keep: Keep,
@@ -163,6 +167,15 @@ pub struct Running {
     /// `json` prints verdict.json on stdout instead of the report.
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     pub output: Format,
+}
+
+/// The judges by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum JudgeArgument {
+    Auto,
+    Envtest,
+    K3s,
+    Off,
 }
 
 impl Running {

@@ -1,10 +1,16 @@
 //! `clean`: what killed invocations have left.
 
 use super::{arguments::Clean as Command, exit::Exit, output};
-use crate::{campaign, cluster::k3s};
+use crate::{
+    campaign,
+    cluster::{envtest, k3s},
+};
 
 /// `reconverge clean`.
 pub async fn clean(command: &Command) -> Exit {
+    for line in envtest::clean().await {
+        output::result(&line);
+    }
     match k3s::clean(command.all).await {
         Ok(cleaned) => {
             for line in &cleaned.left {

@@ -30,7 +30,10 @@ struct Report {
 pub async fn doctor(command: &Command) -> Exit {
     let mut reports = vec![
         Report { lane: Lane::Embedded, checks: vec![embedded().await, cache(&cache_dir())] },
-        Report { lane: Lane::Envtest, checks: envtest(std::env::var_os("KUBEBUILDER_ASSETS").as_deref().map(Path::new)) },
+        Report {
+            lane: Lane::Envtest,
+            checks: envtest(std::env::var_os("KUBEBUILDER_ASSETS").as_deref().map(Path::new)),
+        },
         Report { lane: Lane::K3s, checks: k3s::diagnose(command.k3s_image.as_deref()).await },
     ];
     let wanted = command.cluster.map(Lane::from);
@@ -66,9 +69,9 @@ async fn embedded() -> Check {
 fn cache(folder: &Path) -> Check {
     const NAME: &str = "cache folder";
     let probe = folder.join(format!(".doctor-{}", std::process::id()));
-    let done = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&probe, "")).and_then(|()| {
-        std::fs::remove_file(&probe)
-    });
+    let done = std::fs::create_dir_all(folder)
+        .and_then(|()| std::fs::write(&probe, ""))
+        .and_then(|()| std::fs::remove_file(&probe));
     match done {
         Ok(()) => Check::ok(NAME, folder.display().to_string()),
         Err(error) => Check::missing(

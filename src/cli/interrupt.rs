@@ -6,7 +6,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::{exit::Exit, output};
-use crate::{cluster::k3s, operator::process};
+use crate::{
+    cluster::{envtest, k3s},
+    operator::process,
+};
 
 /// An engine that takes longer is not waited for; its containers can be found again.
 const CONTAINERS_WITHIN: Duration = Duration::from_secs(15);
@@ -26,6 +29,7 @@ pub fn watch() -> std::io::Result<CancellationToken> {
         cancelled.cancel();
         either(&mut interrupt, &mut terminate).await;
         process::kill_everything();
+        envtest::kill_everything();
         output::note("removing containers; `reconverge clean` does it, too");
         let _ = tokio::time::timeout(CONTAINERS_WITHIN, k3s::abandon_everything()).await;
         std::process::exit(Exit::Interrupted as i32);

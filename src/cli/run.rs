@@ -177,6 +177,8 @@ async fn one_scenario(
         replay: format!("{program} replay{flags}"),
         replay_target: selected.path.display().to_string(),
         fail_fast: job.fail_fast,
+        judge: lanes.judge()?,
+        pick: None,
         build: !job.running.no_build,
         events: events.clone(),
         cancel: cancel.clone(),
@@ -188,10 +190,9 @@ fn exit_of(error: &RunError) -> Exit {
     match error {
         RunError::Scenario(_)
         | RunError::Predicate(_)
-        | RunError::Cluster(
-            ClusterError::LaneUnavailable(_) | ClusterError::NotOwned { .. } | ClusterError::NoContext { .. },
-        ) => Exit::Usage,
+        | RunError::Cluster(ClusterError::NotOwned { .. } | ClusterError::NoContext { .. }) => Exit::Usage,
         RunError::NoSuchRun { .. } => Exit::Nothing,
+        RunError::NoPods(_) => Exit::Inconclusive,
         RunError::Interrupted => Exit::Interrupted,
         _ => Exit::Environment,
     }

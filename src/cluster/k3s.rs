@@ -16,6 +16,8 @@
 pub mod owner;
 pub mod image;
 mod engine;
+mod audit;
+mod pods;
 mod start;
 mod ready;
 mod kept;
@@ -129,12 +131,16 @@ impl Provider for Nodes {
         Some(1)
     }
 
+    fn in_cluster(&self) -> bool {
+        true
+    }
+
     fn provide(&self, _: Seed) -> BoxFuture<'_, Result<Box<dyn Cluster>, ClusterError>> {
         Box::pin(async move {
             let turn = Arc::clone(&self.turns).acquire_owned().await;
             let turn = turn.map_err(|_| ClusterError::Unsupported("cluster any more: it is closed"))?;
             let node = self.fresh().await?;
-            Ok(Box::new(Lease::new(node, turn)) as Box<dyn Cluster>)
+            Ok(Box::new(Lease::new(node, turn).await?) as Box<dyn Cluster>)
         })
     }
 

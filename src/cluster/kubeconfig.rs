@@ -159,7 +159,6 @@ impl Cluster for Lease {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             real_api: true,
-            in_cluster: false,
             real_pods: true,
             garbage_collection: true,
             rbac: true,

@@ -1,8 +1,10 @@
 //! Every scenario as a named test, and the program as its users run it.
 //!
 //! What cannot run here is shown as ignored, with the reason before its name. `RECONVERGE_TIERS=registry` adds the
-//! scenarios that install real operators from package registries; `RECONVERGE_REQUIRE_ALL=1` makes a skip a failure.
+//! scenarios that install real operators from package registries, `RECONVERGE_TIERS=envtest` the others on a real
+//! kube-apiserver; `RECONVERGE_REQUIRE_ALL=1` makes a skip a failure.
 
+mod envtest;
 mod program;
 mod scenarios;
 
@@ -15,5 +17,8 @@ fn main() {
     let arguments = Arguments::from_args();
     let mut trials = scenarios::trials();
     trials.extend(program::trials());
-    libtest_mimic::run(&arguments, trials).exit();
+    trials.extend(envtest::trials());
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    envtest::close();
+    conclusion.exit();
 }

@@ -1,17 +1,24 @@
 //! Each folder under `scenarios/` is a test: run on its lane, its verdict compared with the expected one.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use libtest_mimic::{Failed, Trial};
 use reconverge::{
     campaign::{self, Options},
-    cluster::{self, LaneOptions},
+    cluster::{self, LaneOptions, Provider},
     event::EventSink,
     report,
-    scenario::resolve::{self, Context, Loaded},
+    scenario::{
+        format::Lane,
+        resolve::{self, Context, Loaded},
+    },
     seed::Seed,
     verdict::ScenarioVerdict,
 };
+use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
 use crate::expected::{self, Expected};
@@ -32,17 +39,30 @@ fn trial(path: PathBuf) -> Trial {
     };
     let tier = loaded.scenario.metadata.labels.get("tier").map_or("scenario", String::as_str);
     let name = format!("{tier}::{name}");
-    match reason_to_skip(&loaded) {
+    trial_unless(reason_to_skip(&loaded), name, move || {
+        let clusters = cluster::provider(loaded.scenario.spec.cluster.lane, &LaneOptions::default())?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        check(&loaded, &runtime, clusters, None)
+    })
+}
+
+/// A trial that is shown as skipped, or where nothing may be skipped fails, when there is a reason for that.
+pub fn trial_unless(
+    reason: Option<String>,
+    name: String,
+    run: impl FnOnce() -> Result<(), Failed> + Send + 'static,
+) -> Trial {
+    match reason {
         Some(reason) if required() => {
             Trial::test(name, move || Err(Failed::from(format!("skipped where nothing may be: {reason}"))))
         }
         Some(reason) => Trial::test(name, || Ok(())).with_kind(format!("skipped: {reason}")).with_ignored_flag(true),
-        None => Trial::test(name, move || check(&loaded)),
+        None => Trial::test(name, run),
     }
 }
 
 /// The scenario's folder below `scenarios/`.
-fn name_of(path: &Path) -> String {
+pub fn name_of(path: &Path) -> String {
     let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
     folder.strip_prefix("scenarios").unwrap_or(folder).display().to_string()
 }
@@ -53,37 +73,53 @@ fn required() -> bool {
 
 fn reason_to_skip(loaded: &Loaded) -> Option<String> {
     let tier = loaded.scenario.metadata.labels.get("tier")?;
-    let wanted = std::env::var("RECONVERGE_TIERS").unwrap_or_default();
-    let has = wanted.split(',').any(|name| name == tier);
-    (!has).then(|| format!("set RECONVERGE_TIERS={tier} to install it from a package registry"))
+    (!is_wanted(tier)).then(|| format!("set RECONVERGE_TIERS={tier} to install it from a package registry"))
 }
 
-fn check(loaded: &Loaded) -> Result<(), Failed> {
+/// Whether `RECONVERGE_TIERS` names it.
+pub fn is_wanted(tier: &str) -> bool {
+    let wanted = std::env::var("RECONVERGE_TIERS").unwrap_or_default();
+    wanted.split(',').any(|name| name == tier)
+}
+
+/// Runs a scenario and compares its verdict with the expected one.
+pub fn check(
+    loaded: &Loaded,
+    runtime: &Runtime,
+    clusters: Arc<dyn Provider>,
+    lane: Option<Lane>,
+) -> Result<(), Failed> {
     let name = &loaded.scenario.metadata.name;
     let wanted = expected::of(name).ok_or_else(|| format!("tests/operators/expected.rs does not name {name}"))?;
-    let verdict = run(loaded)?;
+    let verdict = run(loaded, runtime, clusters, lane)?;
     compare(&verdict, wanted)
         .map_err(|why| Failed::from(format!("{why}\n{}", report::terminal::scenario(&verdict, false))))
 }
 
-fn run(loaded: &Loaded) -> Result<ScenarioVerdict, Failed> {
+fn run(
+    loaded: &Loaded,
+    runtime: &Runtime,
+    clusters: Arc<dyn Provider>,
+    lane: Option<Lane>,
+) -> Result<ScenarioVerdict, Failed> {
     let directory = tempfile::tempdir()?;
     let options = Options {
         seeds: vec![Seed(1)],
         only: Vec::new(),
         parallel: 4,
         directory: directory.path().to_owned(),
-        context: Context::of_this_program(None)?,
-        clusters: cluster::provider(loaded.scenario.spec.cluster.lane, &LaneOptions::default())?,
+        context: Context::of_this_program(lane)?,
+        clusters,
         replay: "reconverge replay".into(),
         replay_target: loaded.scenario.metadata.name.clone(),
         fail_fast: false,
+        judge: None,
+        pick: None,
         // cargo has built the specimen together with this test, with features that a build of its own would not have.
         build: loaded.scenario.metadata.labels.contains_key("tier"),
         events: EventSink::none(),
         cancel: CancellationToken::new(),
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let done = runtime.block_on(campaign::campaign(loaded, &options));
     done.map_err(|error| Failed::from(campaign::chain(&error)))
 }

@@ -32,6 +32,7 @@ pub mod pvc;
 pub mod pdb;
 pub mod scheduler;
 pub mod kubelet;
+pub mod remote;
 #[cfg(test)]
 mod tests;
 
@@ -158,5 +159,17 @@ pub fn standard(ca_pem: &str, timing: kubelet::Timing) -> Vec<Box<dyn Controller
         Box::new(kubelet::Kubelet::new(timing)),
         Box::new(endpoints::EndpointsController),
         Box::new(pdb::DisruptionController),
+    ]
+}
+
+/// What a real control plane cannot do without a real node: binding pods and volumes, the simulated kubelet; and the
+/// garbage collector, which here learns of new resources at once.
+#[must_use]
+pub fn beside_a_controller_manager(timing: kubelet::Timing) -> Vec<Box<dyn Controller>> {
+    vec![
+        Box::new(gc::GarbageCollector::default()),
+        Box::new(pvc::VolumeController),
+        Box::new(scheduler::Scheduler),
+        Box::new(kubelet::Kubelet::new(timing)),
     ]
 }

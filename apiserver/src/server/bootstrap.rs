@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
@@ -86,6 +87,17 @@ fn own(mut object: Value) -> Value {
 fn typed(object: Value) -> Option<(Arc<ResourceType>, Value)> {
     let kind = Gvk::parse(object["apiVersion"].as_str()?, object["kind"].as_str()?);
     Some((discovery::type_of_kind(&kind)?, object))
+}
+
+/// What a cluster has from whoever set it up, and not from its API server: the default StorageClass and the node. For
+/// servers that the simulated kubelet works with from outside.
+#[must_use]
+pub fn local_objects(now: Timestamp) -> [Value; 2] {
+    let mut objects = [storage_class(), node()];
+    for object in &mut objects {
+        stamp_times(object, &rfc3339_seconds(now));
+    }
+    objects
 }
 
 fn storage_class() -> Value {

@@ -31,6 +31,7 @@ use crate::{
     status::ApiError,
 };
 
+pub use bootstrap::local_objects;
 pub use controlled::RunningControllers;
 pub use listener::{Listening, ServeError};
 pub use service::{Body, ServiceAs};

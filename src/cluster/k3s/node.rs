@@ -15,13 +15,13 @@ use testcontainers::{ContainerAsync, GenericImage};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
-    K3sError,
+    K3sError, audit,
     engine::{self, Engine},
     kept::{Record, Slot},
-    ready, start,
+    pods, ready, start,
 };
 use crate::cluster::{
-    Capabilities, Cluster, ClusterError, Endpoint, Signer,
+    Capabilities, Cluster, ClusterError, Containers, Endpoint, Signer,
     access::{self, Access},
     busy::Busy,
     wipe::{self, Baseline, Wiped},
@@ -281,13 +281,18 @@ pub struct Lease {
     // First, so that nobody holds the node any more when the next run has its turn.
     node: Arc<Node>,
     busy: Busy,
+    /// Where the audit log stood when it was handed out.
+    audited: u64,
     turn: OwnedSemaphorePermit,
 }
 
 impl Lease {
-    pub fn new(node: Arc<Node>, turn: OwnedSemaphorePermit) -> Self {
+    /// # Errors
+    /// When the node does not answer.
+    pub async fn new(node: Arc<Node>, turn: OwnedSemaphorePermit) -> Result<Self, ClusterError> {
+        let audited = audit::length(&node.engine, &node.name).await?;
         let busy = Busy::watch(&node.access.client);
-        Self { node, busy, turn }
+        Ok(Self { node, busy, audited, turn })
     }
 }
 
@@ -307,7 +312,6 @@ impl Cluster for Lease {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             real_api: true,
-            in_cluster: self.node.reachable,
             real_pods: true,
             garbage_collection: true,
             rbac: true,
@@ -333,6 +337,18 @@ impl Cluster for Lease {
         Some(self.node.signer.clone())
     }
 
+    fn containers(&self) -> Option<Arc<dyn Containers>> {
+        let node = &self.node;
+        Some(Arc::new(pods::Pods { engine: node.engine.clone(), node: node.name.clone() }))
+    }
+
+    fn direct_writes<'a>(&'a self, users: &'a [String]) -> BoxFuture<'a, Result<Vec<String>, ClusterError>> {
+        Box::pin(async move {
+            let log = audit::read(&self.node.engine, &self.node.name, self.audited).await?;
+            Ok(audit::direct_writes(&log, users, self.node.gateway))
+        })
+    }
+
     fn load_image<'a>(&'a self, image: &'a str) -> BoxFuture<'a, Result<(), ClusterError>> {
         Box::pin(async move { Ok(self.node.load(image).await?) })
     }
@@ -348,7 +364,7 @@ impl Cluster for Lease {
     fn shutdown(self: Box<Self>) -> BoxFuture<'static, ()> {
         // The node goes back to its provider, which empties it before it is used again.
         Box::pin(async move {
-            let Self { node, busy, turn } = *self;
+            let Self { node, busy, turn, .. } = *self;
             busy.stop().await;
             drop((node, turn));
         })
