@@ -11,7 +11,7 @@
 //! Operators inside of the cluster: its certificate authority cannot sign for the proxy, and its pods need not reach
 //! this machine. Loading images.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 use kube::{Client, config::Kubeconfig};
@@ -20,6 +20,7 @@ use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use super::{
     Capabilities, Cluster, ClusterError, Endpoint, LaneOptions, Provider,
     access::{self, Access, AccessError},
+    busy::Busy,
     wipe::{Baseline, wipe},
 };
 use crate::{scenario::format::Lane, seed::Seed};
@@ -109,7 +110,8 @@ impl Provider for Existing {
             let turn = Arc::clone(&self.turns).acquire_owned().await;
             let turn = turn.map_err(|_| ClusterError::Unsupported("cluster any more: it is closed"))?;
             let opened = self.fresh().await?;
-            Ok(Box::new(Lease { opened, _turn: turn }) as Box<dyn Cluster>)
+            let busy = Busy::watch(&opened.access.client);
+            Ok(Box::new(Lease { opened, busy, turn }) as Box<dyn Cluster>)
         })
     }
 
@@ -137,7 +139,8 @@ impl Provider for Existing {
 /// The cluster in the hands of one run.
 struct Lease {
     opened: Arc<Opened>,
-    _turn: OwnedSemaphorePermit,
+    busy: Busy,
+    turn: OwnedSemaphorePermit,
 }
 
 impl Cluster for Lease {
@@ -164,6 +167,10 @@ impl Cluster for Lease {
         }
     }
 
+    fn is_idle(&self, _: Duration) -> bool {
+        self.busy.is_idle()
+    }
+
     fn describe(&self) -> String {
         format!("kubernetes {} (context {})", self.opened.access.version, self.opened.context)
     }
@@ -177,7 +184,11 @@ impl Cluster for Lease {
     }
 
     fn shutdown(self: Box<Self>) -> BoxFuture<'static, ()> {
-        Box::pin(std::future::ready(drop(self)))
+        Box::pin(async move {
+            let Self { opened, busy, turn } = *self;
+            busy.stop().await;
+            drop((opened, turn));
+        })
     }
 }
 

@@ -13,6 +13,7 @@ pub mod envtest;
 pub mod tester;
 pub mod access;
 pub mod wipe;
+pub mod busy;
 pub mod k3s;
 pub mod kubeconfig;
 

@@ -82,7 +82,7 @@ impl Baseline {
     /// # Errors
     /// When discovery or a list fails.
     pub async fn take(client: &Client) -> Result<Self, ClusterError> {
-        let Listing { objects, unlisted } = list_all(client).await?;
+        let Listing { objects, unlisted, .. } = list_all(client).await?;
         match unlisted.into_iter().next() {
             Some((doing, source)) => Err(ClusterError::Request { doing, source: Box::new(source) }),
             None => Ok(Self(objects.into_iter().map(|found| found.identity).collect())),
@@ -124,7 +124,9 @@ pub async fn wipe(client: &Client, baseline: &Baseline) -> Result<Wiped, Cluster
     loop {
         let listing = list_all(client).await?;
         let left = extras(&listing.objects, baseline);
-        if left.is_empty() && listing.unlisted.is_empty() {
+        // A server that still knows a definition which is gone would give the next one of this name to its old handler.
+        let is_served = work.seen.keys().any(|gone| is_definition_of(gone, &listing.resources));
+        if left.is_empty() && listing.unlisted.is_empty() && !is_served {
             work.done.removed = work.seen.len();
             return Ok(work.done);
         }
@@ -132,6 +134,7 @@ pub async fn wipe(client: &Client, baseline: &Baseline) -> Result<Wiped, Cluster
             let doing = "emptying the cluster".into();
             return Err(ClusterError::Timeout { doing, within_ms: millis(WITHIN), last: in_words(&left, &listing) });
         }
+        tracing::debug!("to be removed: {}", in_words(&left, &listing));
         work.advance(&left).await?;
         pause(LOOK).await;
     }
@@ -176,6 +179,12 @@ impl Work<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether a CRD defines one of the resources.
+fn is_definition_of(identity: &Identity, resources: &[ApiResource]) -> bool {
+    identity.kind == "CustomResourceDefinition"
+        && resources.iter().any(|resource| identity.name == format!("{}.{}", resource.plural, resource.group))
 }
 
 /// What is not of the baseline and does not belong to something of the baseline, such as a pod of its Deployment.
@@ -313,6 +322,7 @@ impl Found {
 
 /// All objects, and the lists that could not be had for now.
 struct Listing {
+    resources: Vec<ApiResource>,
     objects: Vec<Found>,
     unlisted: Vec<(String, kube::Error)>,
 }
@@ -331,8 +341,8 @@ async fn list_all(client: &Client) -> Result<Listing, ClusterError> {
         })
         .map(|(resource, _)| resource)
         .collect();
-    let mut listing = Listing { objects: Vec::new(), unlisted: Vec::new() };
-    let lists: Vec<_> = resources.into_iter().map(|resource| list(client.clone(), resource)).collect();
+    let lists: Vec<_> = resources.iter().map(|resource| list(client.clone(), resource.clone())).collect();
+    let mut listing = Listing { resources, objects: Vec::new(), unlisted: Vec::new() };
     let mut lists = futures::stream::iter(lists).buffer_unordered(AT_A_TIME);
     while let Some((list, resource)) = lists.next().await {
         match list {
@@ -370,6 +380,9 @@ fn in_words(left: &[&Found], listing: &Listing) -> String {
     let mut words: Vec<String> = left.iter().take(MOST).map(|found| describe(found)).collect();
     if left.len() > MOST {
         words.push(format!("and {} more", left.len() - MOST));
+    }
+    if words.is_empty() && listing.unlisted.is_empty() {
+        words.push("resources of CRDs that are gone are still served".into());
     }
     words.extend(listing.unlisted.iter().map(|(doing, error)| format!("could not {doing}: {error}")));
     words.join(", ")

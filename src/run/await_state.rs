@@ -171,6 +171,13 @@ impl Stage<'_> {
         if !self.cluster.is_idle(self.settle()) {
             return Err("the cluster's controllers are at work".into());
         }
-        if since > quiet_until { Err("the settle window is not over".into()) } else { Ok(()) }
+        if since > quiet_until {
+            return Err("the settle window is not over".into());
+        }
+        let collects = self.cluster.capabilities().garbage_collection;
+        match self.observer.uncollected().filter(|_| collects) {
+            Some(key) => Err(format!("the garbage collector has not taken {key} yet")),
+            None => Ok(()),
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Carries out the workload, its probe and its deletion.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -22,6 +22,8 @@ use crate::{
 
 /// The annotation that makes a re-apply of the same input visible to the operator.
 const NONCE: &str = "reconverge.dev/nonce";
+/// The garbage collector of kube-controller-manager looks for new kinds every 30 s, and only then sees who owns what.
+const COLLECTED_WITHIN: Duration = Duration::from_secs(75);
 
 impl Stage<'_> {
     /// Every step, each awaited until the operator is quiet or the deadline has passed.
@@ -125,7 +127,7 @@ impl Stage<'_> {
             Reached::Yes => self.recorder.mark(MarkName::Gone, ""),
             Reached::No(what) => self.recorder.mark(MarkName::NotGone, what),
         }
-        self.quiet(self.plan().deadline.0).await?;
+        self.quiet(self.plan().deadline.0.max(COLLECTED_WITHIN)).await?;
         outcome.snapshots.push(self.observer.snapshot(SnapshotLabel::Deleted).await?);
         Ok(())
     }

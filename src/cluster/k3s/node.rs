@@ -23,6 +23,7 @@ use super::{
 use crate::cluster::{
     Capabilities, Cluster, ClusterError, Containers, Endpoint, Signer,
     access::{self, Access},
+    busy::Busy,
     wipe::{self, Baseline, Wiped},
 };
 
@@ -279,9 +280,10 @@ async fn signer(engine: &Engine, name: &str) -> Result<Signer, K3sError> {
 pub struct Lease {
     // First, so that nobody holds the node any more when the next run has its turn.
     node: Arc<Node>,
+    busy: Busy,
     /// Where the audit log stood when it was handed out.
     audited: u64,
-    _turn: OwnedSemaphorePermit,
+    turn: OwnedSemaphorePermit,
 }
 
 impl Lease {
@@ -289,7 +291,8 @@ impl Lease {
     /// When the node does not answer.
     pub async fn new(node: Arc<Node>, turn: OwnedSemaphorePermit) -> Result<Self, ClusterError> {
         let audited = audit::length(&node.engine, &node.name).await?;
-        Ok(Self { node, audited, _turn: turn })
+        let busy = Busy::watch(&node.access.client);
+        Ok(Self { node, busy, audited, turn })
     }
 }
 
@@ -315,6 +318,10 @@ impl Cluster for Lease {
             webhooks: true,
             exec: true,
         }
+    }
+
+    fn is_idle(&self, _: Duration) -> bool {
+        self.busy.is_idle()
     }
 
     fn describe(&self) -> String {
@@ -356,6 +363,10 @@ impl Cluster for Lease {
 
     fn shutdown(self: Box<Self>) -> BoxFuture<'static, ()> {
         // The node goes back to its provider, which empties it before it is used again.
-        Box::pin(std::future::ready(drop(self)))
+        Box::pin(async move {
+            let Self { node, busy, turn, .. } = *self;
+            busy.stop().await;
+            drop((node, turn));
+        })
     }
 }

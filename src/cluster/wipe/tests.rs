@@ -96,6 +96,16 @@ fn nothing_is_deleted_before_its_turn() {
     assert_eq!(due_rank(&[&definition]), Some(LAST));
 }
 
+/// The names of CRDs are made of what they define; nothing else of that name is meant.
+#[test]
+fn a_definition_is_known_by_its_name() {
+    let served = [ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("demo.test", "v1", "Widget"), "widgets")];
+    let definition = found("apiextensions.k8s.io", "CustomResourceDefinition", "widgets.demo.test");
+    assert!(is_definition_of(&definition.identity, &served));
+    assert!(!is_definition_of(&found("", "ConfigMap", "widgets.demo.test").identity, &served));
+    assert!(!is_definition_of(&definition.identity, &[]));
+}
+
 #[test]
 fn a_pod_with_a_long_grace_is_told_again() {
     let mut pod = found("", "Pod", "slow");
