@@ -5,6 +5,7 @@
 //! own case inconclusive and leaves the others alone.
 
 mod archive;
+mod judge;
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -33,6 +34,9 @@ use crate::{
 
 pub use archive::{ReadError, analyze};
 
+pub use crate::run::chain;
+pub use judge::Judge;
+
 use crate::scenario::resolve::REFERENCE;
 
 /// What a campaign is asked for.
@@ -53,6 +57,10 @@ pub struct Options {
     /// What stands after them: the scenario's path.
     pub replay_target: String,
     pub fail_fast: bool,
+    /// Who confirms what the embedded lane finds; `None`: nobody is asked.
+    pub judge: Option<Judge>,
+    /// Only these runs, by seed and name; `None`: all. References are run anyway.
+    pub pick: Option<Vec<(Seed, String)>>,
     /// Whether to run the operator's build command.
     pub build: bool,
     pub events: EventSink,
@@ -64,14 +72,27 @@ pub struct Options {
 /// # Errors
 /// When the operator cannot be built or no reference run can be carried out.
 pub async fn campaign(loaded: &Loaded, options: &Options) -> Result<ScenarioVerdict, RunError> {
-    let entries = resolve::perturbations(loaded);
     let first = options.seeds.first().copied().unwrap_or(Seed(1));
     let spec = &loaded.scenario.spec;
     let name = loaded.scenario.metadata.name.clone();
     options.events.send(Event::ScenarioStarted { scenario: name.clone(), runs: spec.references as usize });
     // The build command needs no manifest; those that it makes are read after it.
-    build(&resolve::plan(loaded, first, None, &options.context)?, options).await?;
+    let unbuilt = resolve::plan(loaded, first, None, &options.context)?;
+    if unbuilt.operator.deployment.is_some() && !options.clusters.in_cluster() {
+        return Err(RunError::NoPods(unbuilt.lane.as_str()));
+    }
+    build(&unbuilt, options).await?;
     let loaded = &resolve::prepare(loaded, &options.context)?;
+    let mut verdict = explore(loaded, options).await?;
+    judge::confirm(loaded, options, &mut verdict).await;
+    options.events.send(Event::ScenarioFinished { scenario: name });
+    Ok(verdict)
+}
+
+/// The reference, then every perturbation under every seed, on one lane.
+async fn explore(loaded: &Loaded, options: &Options) -> Result<ScenarioVerdict, RunError> {
+    let entries = resolve::perturbations(loaded);
+    let first = options.seeds.first().copied().unwrap_or(Seed(1));
     let reference_plan = resolve::plan(loaded, first, None, &options.context)?;
     let most = if reference_plan.operator.exclusive { 1 } else { options.clusters.most().unwrap_or(usize::MAX) };
     let slots = Arc::new(Semaphore::new(options.parallel.clamp(1, most.max(1))));
@@ -89,7 +110,6 @@ pub async fn campaign(loaded: &Loaded, options: &Options) -> Result<ScenarioVerd
         options.events.send(Event::RunsAdded { runs: planned.len() });
         cases = run_perturbed(planned, options, &slots, &reference).await;
     }
-    options.events.send(Event::ScenarioFinished { scenario: name });
     Ok(verdict::scenario_verdict(&references, &reference, judged, cases))
 }
 
@@ -143,6 +163,9 @@ fn plan_runs(
         });
         for (of, entry, swept) in all {
             if !options.only.is_empty() && !options.only.contains(of) && !options.only.contains(&entry.name) {
+                continue;
+            }
+            if options.pick.as_ref().is_some_and(|pick| !pick.contains(&(*seed, entry.name.clone()))) {
                 continue;
             }
             let plan = resolve::plan(loaded, *seed, Some(entry.clone()), &options.context)?;
@@ -276,13 +299,18 @@ async fn carry_out(
     let done = run::run(setup).await;
     options.events.send(Event::RunEnded { run: name.to_owned() });
     let record = done?;
-    archive::complete(&directory, &record)?;
+    let run = record.plan.perturbation.as_ref().map_or(REFERENCE, |entry| entry.name.as_str());
+    archive::complete(&directory, &record, &replay_line(record.plan.seed.0, run, options))?;
     Ok(record)
+}
+
+fn replay_line(seed: u64, run: &str, options: &Options) -> String {
+    format!("{} --seed {seed} --run {run} {}", options.replay, options.replay_target)
 }
 
 fn with_replay(mut case: CaseVerdict, options: &Options) -> CaseVerdict {
     let run = if case.perturbation.is_some() { case.name.as_str() } else { REFERENCE };
-    case.replay = Some(format!("{} --seed {} --run {run} {}", options.replay, case.seed, options.replay_target));
+    case.replay = Some(replay_line(case.seed, run, options));
     case
 }
 
@@ -294,18 +322,6 @@ fn announce(options: &Options, case: CaseVerdict) -> CaseVerdict {
         duration_ms: case.duration_ms,
     });
     case
-}
-
-/// An error with its causes, on one line.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
-        cause = inner.source();
-    }
-    text
 }
 
 #[cfg(test)]
@@ -324,6 +340,8 @@ mod tests {
             replay: "reconverge replay".into(),
             replay_target: "scenarios/demo".into(),
             fail_fast: false,
+            judge: None,
+            pick: None,
             build: false,
             events: EventSink::none(),
             cancel: CancellationToken::new(),
@@ -340,6 +358,55 @@ mod tests {
         let reference = Sample::reference().build().plan;
         let case = with_replay(CaseVerdict::not_run("reference-2", &reference, "no port".into()), &options());
         assert_eq!(case.replay.as_deref(), Some("reconverge replay --seed 42 --run reference scenarios/demo"));
+    }
+
+    fn quickstart() -> Loaded {
+        resolve::load(std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/quickstart"))).unwrap()
+    }
+
+    fn planned(only: &[&str], references: &[RunRecord]) -> Result<Vec<String>, RunError> {
+        let only = only.iter().map(|&name| name.to_owned()).collect();
+        let options = Options { only, seeds: vec![Seed(7)], ..options() };
+        let loaded = quickstart();
+        let entries = resolve::perturbations(&loaded);
+        Ok(plan_runs(&loaded, &options, &entries, references)?.into_iter().map(|planned| planned.name).collect())
+    }
+
+    /// The second run made one write more than the first: not every run comes to a third.
+    #[test]
+    fn a_sweep_goes_as_far_as_the_shortest_reference() {
+        let write = |run: Sample| run.write(crate::event::Verb::Update, "configmaps", 300, Phase::Workload);
+        let (short, long) = (Sample::reference().build(), write(Sample::reference()).build());
+        let both = planned(&["crash-after-write"], &[long.clone(), short]).unwrap();
+        assert_eq!(both, ["crash-after-write-1", "crash-after-write-2"]);
+        let longer = planned(&["crash-after-write"], &[long]).unwrap();
+        assert_eq!(longer.last().unwrap(), "crash-after-write-3");
+    }
+
+    #[test]
+    fn a_run_that_the_reference_does_not_reach_is_refused() {
+        let references = [Sample::reference().build()];
+        assert_eq!(planned(&["crash-after-write-2"], &references).unwrap(), ["crash-after-write-2"]);
+        let error = planned(&["crash-after-write-3"], &references).unwrap_err();
+        assert!(matches!(&error, RunError::NoSuchRun { writes: 2, .. }), "{error}");
+        assert!(planned(&["reference"], &references).unwrap().is_empty());
+    }
+
+    /// Two requests matched, and the ordinal lay beyond them; a fault that fired or was never near is another matter.
+    #[test]
+    fn an_ordinal_is_missed_when_requests_matched_and_none_was_hit() {
+        let faults = |matched, fired| {
+            let run = Sample::perturbed().change(|run| {
+                run.history.faults.iter_mut().for_each(|fault| (fault.matched, fault.fired) = (matched, fired));
+            });
+            missed(&run.build())
+        };
+        assert_eq!((faults(2, 0), faults(2, 1), faults(0, 0)), (Some(2), None, None));
+        let refused = Sample::perturbed().change(|run| {
+            run.history.faults.iter_mut().for_each(|fault| (fault.matched, fault.fired) = (2, 0));
+            run.inconclusive.push("the cluster refused a request".into());
+        });
+        assert_eq!(missed(&refused.build()), None);
     }
 
     #[test]

@@ -26,16 +26,19 @@ use crate::{
     event::{Event, EventSink, MarkName, Phase},
     faults::{
         Gate, Rule,
-        proxy::{Guard, Proxy, ProxyError, Upstream},
+        proxy::{Guard, Listen, Proxy, ProxyError, Upstream},
     },
     history::{History, Recorder},
     observe::{
-        ObserveError, Observer,
+        ObserveError, Observer, Own,
         record::{RunRecord, Snapshot, SnapshotLabel},
     },
     operator::{
-        OperatorError, install,
-        process::{self, Launch, Operator, Supervision},
+        Operator, OperatorError, Supervision,
+        deployment::Deployed,
+        install,
+        process::{self, Launch, Supervised},
+        redirect::Front,
     },
     scenario::{plan::Plan, predicate::Predicate},
 };
@@ -64,6 +67,11 @@ pub enum RunError {
     },
     #[error("an expectation of the scenario is not usable")]
     Predicate(#[from] crate::scenario::predicate::PredicateError),
+    #[error(
+        "the operator is a Deployment alone, and the lane `{0}` runs none; use `--cluster k3s`, or give the scenario a \
+         `process`, too"
+    )]
+    NoPods(&'static str),
     #[error("there is no run `{name}`: the operator made {writes} writes in the fault-free runs")]
     NoSuchRun { name: String, writes: u64 },
     #[error("interrupted")]
@@ -164,9 +172,10 @@ async fn on_cluster(setup: &Setup, cluster: &dyn Cluster, recorder: &Recorder) -
     let tester = Tester::new(cluster.client(), &plan.namespace);
     let baseline = Observer::baseline(tester.client()).await?;
     install::install(plan, &tester, recorder.clock).await?;
-    let observer = Observer::start(cluster.client(), baseline, recorder.clone()).await?;
+    let own = plan.operator.deployment.as_ref().map(|own| Own::new(&own.namespace, &own.name));
+    let observer = Observer::start(cluster.client(), baseline, own, recorder.clone()).await?;
     let upstream = Upstream { url: cluster.endpoint().url.clone(), ca_pem: cluster.endpoint().ca_pem.clone() };
-    let proxy = Proxy::start(upstream, recorder.clone()).await?;
+    let proxy = Proxy::start_at(listen(plan, cluster), upstream, recorder.clone()).await?;
     let (operator, supervision) = start_operator(setup, cluster, &proxy, recorder).await?;
     let expect = plan.expect.iter().map(Predicate::compile).collect::<Result<Vec<_>, _>>()?;
     let stage = Stage { setup, cluster, recorder, tester, observer, proxy, operator, expect };
@@ -185,6 +194,16 @@ async fn on_cluster(setup: &Setup, cluster: &dyn Cluster, recorder: &Recorder) -
     }
 }
 
+/// On this machine alone, or where the pods of the cluster reach it.
+fn listen(plan: &Plan, cluster: &dyn Cluster) -> Listen {
+    match &plan.operator.deployment {
+        None => Listen::default(),
+        Some(deployment) => {
+            Listen { address: cluster.proxy_address(), also_on_443: deployment.fixed_address, signer: cluster.signer() }
+        }
+    }
+}
+
 async fn start_operator(
     setup: &Setup,
     cluster: &dyn Cluster,
@@ -192,6 +211,13 @@ async fn start_operator(
     recorder: &Recorder,
 ) -> Result<(Operator, Supervision), RunError> {
     let plan = &setup.plan;
+    let log = setup.directory.join("operator.log");
+    if plan.operator.deployment.is_some() {
+        let authority_pem = cluster.signer().is_none().then(|| proxy.ca_pem().to_owned());
+        let front = Front { address: proxy.address().ip(), port: proxy.address().port(), authority_pem };
+        let (operator, supervision) = Deployed::start(cluster, &plan.operator, &front, recorder.clone(), &log).await?;
+        return Ok((Operator::Deployment(Box::new(operator)), supervision));
+    }
     let token = match &plan.operator.service_account {
         Some((namespace, name)) => cluster.service_account_token(namespace, name).await?,
         None => cluster.admin_token(),
@@ -205,8 +231,9 @@ async fn start_operator(
     // The token is of a cluster that ends with this run, but others shall not read it meanwhile.
     let _ = std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600));
     let port = process::free_port().map_err(|source| write_error(Path::new("a free TCP port"), source))?;
-    let launch = Launch::new(&plan.operator, &path, port, &setup.directory.join("operator.log"));
-    Ok(Operator::start(launch, recorder.clone()).await?)
+    let launch = Launch::new(&plan.operator, &path, port, &log);
+    let (operator, supervision) = Supervised::start(launch, recorder.clone()).await?;
+    Ok((Operator::Process(operator), supervision))
 }
 
 impl Stage<'_> {
@@ -255,7 +282,7 @@ impl Stage<'_> {
         self.recorder.mark(MarkName::RestBegan, "");
         self.reapply_inputs(crate::cluster::tester::USER_MANAGER, None).await?;
         self.quiet(self.plan().deadline.0).await?;
-        self.operator.stop().await;
+        self.operator.stop().await?;
         self.proxy.drop_connections();
         let before = self.recorder.activity().requests;
         self.operator.start_again().await?;
@@ -264,6 +291,17 @@ impl Stage<'_> {
         self.recorder.mark(MarkName::RestEnded, "");
         outcome.snapshots.push(self.observer.snapshot(SnapshotLabel::Rested).await?);
         Ok(())
+    }
+
+    /// Writes of the operator that did not come through the proxy: no fault could have reached them.
+    async fn bypassed(&self) -> Option<String> {
+        let users = operator_users(self.plan());
+        let found = match self.cluster.direct_writes(&users).await {
+            Ok(found) => found,
+            Err(error) => return Some(format!("the cluster's audit log could not be read: {}", chain(&error))),
+        };
+        let first = found.first()?;
+        Some(format!("{} writes of the operator by-passed the proxy; the first: {first}", found.len()))
     }
 
     async fn tear_down(self, supervision: Supervision, outcome: &mut Outcome) {
@@ -275,13 +313,39 @@ impl Stage<'_> {
                 .push(format!("the cluster refused {} requests as unsupported: {refused}", activity.refused));
         }
         outcome.inconclusive.extend(self.observer.broken());
-        self.operator.stop().await;
+        outcome.inconclusive.extend(self.bypassed().await);
+        if let Err(error) = self.operator.stop().await {
+            outcome.inconclusive.push(format!("the operator could not be stopped: {}", chain(&error)));
+        }
         outcome.exits = self.operator.exits();
         drop(self.operator);
         supervision.join().await;
         self.observer.stop().await;
         self.proxy.shutdown().await;
     }
+}
+
+/// The users whose writes are the operator's: its ServiceAccount, or that of its pods.
+fn operator_users(plan: &Plan) -> Vec<String> {
+    let user = |namespace: &str, name: &str| format!("system:serviceaccount:{namespace}:{name}");
+    let inside = plan.operator.deployment.as_ref().map(|own| {
+        let account = own.object.pointer("/spec/template/spec/serviceAccountName").and_then(serde_json::Value::as_str);
+        user(&own.namespace, account.unwrap_or("default"))
+    });
+    let beside = plan.operator.service_account.as_ref().map(|(namespace, name)| user(namespace, name));
+    inside.or(beside).into_iter().collect()
+}
+
+/// An error with its causes, on one line.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        cause = inner.source();
+    }
+    text
 }
 
 fn refused_requests(history: &History) -> String {

@@ -3,7 +3,10 @@
 //! # Guarantees
 //! What a run wrote is read back as the record that was judged when it ended, so that the verdict is the same.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -23,16 +26,19 @@ struct RunFile {
     duration_ms: u64,
     exits: Vec<OperatorExit>,
     inconclusive: Vec<String>,
+    #[serde(default)]
+    replay: Option<String>,
 }
 
 impl RunFile {
-    fn of(record: &RunRecord) -> Self {
+    fn of(record: &RunRecord, replay: &str) -> Self {
         Self {
             name: record.name.clone(),
             cluster: record.cluster.clone(),
             duration_ms: record.duration_ms,
             exits: record.exits.clone(),
             inconclusive: record.inconclusive.clone(),
+            replay: Some(replay.to_owned()),
         }
     }
 }
@@ -41,8 +47,8 @@ impl RunFile {
 ///
 /// # Errors
 /// When the file cannot be written.
-pub(super) fn complete(directory: &Path, record: &RunRecord) -> Result<(), RunError> {
-    write_json(&directory.join("run.json"), &RunFile::of(record))
+pub(super) fn complete(directory: &Path, record: &RunRecord, replay: &str) -> Result<(), RunError> {
+    write_json(&directory.join("run.json"), &RunFile::of(record, replay))
 }
 
 /// Why a run directory cannot be judged again.
@@ -72,17 +78,23 @@ pub enum ReadError {
 pub fn analyze(directory: &Path) -> Result<ScenarioVerdict, ReadError> {
     let mut references = Vec::new();
     let mut perturbed = Vec::new();
+    let mut replays = BTreeMap::new();
     for folder in folders(directory)? {
         if !folder.join("run.json").exists() {
             continue;
         }
-        let record = read_record(&folder)?;
+        let (record, replay) = read_record(&folder)?;
+        replays.insert(record.name.clone(), replay);
         if record.plan.perturbation.is_none() { references.push(record) } else { perturbed.push(record) }
     }
     if references.is_empty() {
         return Err(ReadError::NoReference(directory.to_owned()));
     }
-    Ok(verdict::judge_scenario(&references, &perturbed))
+    let mut verdict = verdict::judge_scenario(&references, &perturbed);
+    for case in verdict.references.iter_mut().chain(&mut verdict.cases) {
+        case.replay = replays.remove(&case.name).flatten();
+    }
+    Ok(verdict)
 }
 
 fn folders(directory: &Path) -> Result<Vec<PathBuf>, ReadError> {
@@ -98,7 +110,8 @@ fn folders(directory: &Path) -> Result<Vec<PathBuf>, ReadError> {
     Ok(found)
 }
 
-fn read_record(folder: &Path) -> Result<RunRecord, ReadError> {
+/// The record, and the line that replays it.
+fn read_record(folder: &Path) -> Result<(RunRecord, Option<String>), ReadError> {
     let file: RunFile = read_json(&folder.join("run.json"))?;
     let plan: Plan = read_json(&folder.join("plan.json"))?;
     let mut snapshots: Vec<Snapshot> = Vec::new();
@@ -110,7 +123,7 @@ fn read_record(folder: &Path) -> Result<RunRecord, ReadError> {
         }
     }
     snapshots.sort_by_key(|snapshot| snapshot.at_ms);
-    Ok(RunRecord {
+    let record = RunRecord {
         name: file.name,
         plan,
         history: read_history(&folder.join("history.jsonl"))?,
@@ -119,7 +132,8 @@ fn read_record(folder: &Path) -> Result<RunRecord, ReadError> {
         cluster: file.cluster,
         inconclusive: file.inconclusive,
         duration_ms: file.duration_ms,
-    })
+    };
+    Ok((record, file.replay))
 }
 
 fn read_history(path: &Path) -> Result<History, ReadError> {
@@ -173,7 +187,7 @@ mod tests {
         entries.extend(history.faults.into_iter().map(Entry::Fault));
         let lines: String = entries.iter().map(|entry| serde_json::to_string(entry).unwrap() + "\n").collect();
         std::fs::write(folder.join("history.jsonl"), lines).unwrap();
-        complete(&folder, record).unwrap();
+        complete(&folder, record, &format!("replay of {}", record.name)).unwrap();
     }
 
     fn named(name: &str, sample: Sample) -> RunRecord {
@@ -193,7 +207,7 @@ mod tests {
         let record =
             named("conflict", Sample::perturbed().exit(10, true).change(|run| run.inconclusive.push("odd".into())));
         write(folder.path(), &record);
-        assert_eq!(read_record(&folder.path().join("conflict")).unwrap(), record);
+        assert_eq!(read_record(&folder.path().join("conflict")).unwrap().0, record);
     }
 
     #[test]
@@ -207,7 +221,11 @@ mod tests {
         std::fs::create_dir(folder.path().join("conflict-3")).unwrap();
         std::fs::write(folder.path().join("verdict.json"), "{}").unwrap();
         let verdict = analyze(folder.path()).unwrap();
-        assert_eq!(verdict, verdict::judge_scenario(&references, &perturbed));
+        let mut wanted = verdict::judge_scenario(&references, &perturbed);
+        for case in wanted.references.iter_mut().chain(&mut wanted.cases) {
+            case.replay = Some(format!("replay of {}", case.name));
+        }
+        assert_eq!(verdict, wanted);
         let outcomes: Vec<_> = verdict.cases.iter().map(|case| (case.name.as_str(), case.outcome)).collect();
         assert_eq!(outcomes, [("conflict", Outcome::Pass), ("conflict-2", Outcome::Fail)]);
     }

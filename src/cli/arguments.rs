@@ -85,6 +85,10 @@ pub enum Command {
     Analyze(Analyze),
     /// Run the embedded API server alone, for kubectl and for curious people; ends with Ctrl-C.
     Cluster(Cluster),
+    /// Remove containers, volumes and processes that a killed invocation has left.
+    Clean(Clean),
+    /// Look for what each lane needs on this machine, and say what to do about what is missing.
+    Doctor(Doctor),
     /// Print a completion script for a shell.
     Completions(Completions),
 }
@@ -126,7 +130,7 @@ pub enum Format {
 /// Options that `run` and `replay` share.
 #[derive(Debug, Clone, Args)]
 pub struct Running {
-    /// The kind of cluster, instead of the scenario's own.
+    /// The kind of cluster, instead of the scenario's own; with USE_EXISTING_CLUSTER=true, `kubeconfig`.
     #[arg(long, value_enum, env = "RECONVERGE_CLUSTER")]
     pub cluster: Option<LaneArgument>,
     /// The node image of `k3s`; default: the first of `rancher/k3s` and the one that `k3s/build.sh` makes that is here.
@@ -138,6 +142,10 @@ pub struct Running {
     /// The cluster of `--cluster kubeconfig` may be disturbed, and emptied between runs.
     #[arg(long, env = "RECONVERGE_I_OWN_THIS_CLUSTER")]
     pub i_own_this_cluster: bool,
+    /// Who runs again what the embedded lane finds, and a sample of what it passes: `auto` takes `envtest` where its
+    /// binaries are at hand, for findings alone.
+    #[arg(long, value_enum, default_value_t = JudgeArgument::Auto, env = "RECONVERGE_JUDGE")]
+    pub judge: JudgeArgument,
     /// Whether clusters that were started for this invocation stay alive at its end.
     #[arg(long, value_enum, default_value_t = Keep::Never, env = "RECONVERGE_KEEP")]
     pub keep: Keep,
@@ -159,6 +167,25 @@ pub struct Running {
     /// `json` prints verdict.json on stdout instead of the report.
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     pub output: Format,
+}
+
+/// The judges by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum JudgeArgument {
+    Auto,
+    Envtest,
+    K3s,
+    Off,
+}
+
+impl Running {
+    /// The lane of the command line. `USE_EXISTING_CLUSTER`, which operators' own test suites know, means a cluster
+    /// that is there already.
+    #[must_use]
+    pub fn lane(&self) -> Option<LaneArgument> {
+        let existing = std::env::var("USE_EXISTING_CLUSTER").is_ok_and(|value| value.eq_ignore_ascii_case("true"));
+        self.cluster.or(existing.then_some(LaneArgument::Kubeconfig))
+    }
 }
 
 /// When clusters outlive their invocation.
@@ -248,6 +275,27 @@ pub struct Cluster {
     pub port: u16,
     #[arg(long, default_value_t = Seed(1), env = "RECONVERGE_SEED")]
     pub seed: Seed,
+}
+
+/// `clean`.
+#[derive(Debug, Clone, Args)]
+pub struct Clean {
+    /// Also clusters that were kept with --keep, and what processes of other machines have started.
+    #[arg(long)]
+    pub all: bool,
+}
+
+/// `doctor`.
+#[derive(Debug, Clone, Args)]
+pub struct Doctor {
+    /// The lane that shall work; what it lacks exits with 3. Without it, only `embedded` has to.
+    #[arg(long, value_enum, env = "RECONVERGE_CLUSTER")]
+    pub cluster: Option<LaneArgument>,
+    /// The node image of `k3s`.
+    #[arg(long, env = "RECONVERGE_K3S_IMAGE", value_name = "IMAGE")]
+    pub k3s_image: Option<String>,
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    pub output: Format,
 }
 
 /// `completions`.

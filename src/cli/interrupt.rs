@@ -1,12 +1,20 @@
 //! Ctrl-C and SIGTERM: once ends in order, twice aborts.
 
+use std::time::Duration;
+
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::{exit::Exit, output};
-use crate::operator::process;
+use crate::{
+    cluster::{envtest, k3s},
+    operator::process,
+};
 
-/// A token that the first signal cancels; the second kills every operator and ends the program.
+/// An engine that takes longer is not waited for; its containers can be found again.
+const CONTAINERS_WITHIN: Duration = Duration::from_secs(15);
+
+/// A token that the first signal cancels; the second kills every operator, removes containers and ends the program.
 ///
 /// # Errors
 /// When the handlers cannot be installed.
@@ -21,7 +29,9 @@ pub fn watch() -> std::io::Result<CancellationToken> {
         cancelled.cancel();
         either(&mut interrupt, &mut terminate).await;
         process::kill_everything();
-        crate::cluster::envtest::kill_everything();
+        envtest::kill_everything();
+        output::note("removing containers; `reconverge clean` does it, too");
+        let _ = tokio::time::timeout(CONTAINERS_WITHIN, k3s::abandon_everything()).await;
         std::process::exit(Exit::Interrupted as i32);
     });
     Ok(token)

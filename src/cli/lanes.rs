@@ -3,10 +3,11 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    arguments::{Keep, LaneArgument, Running},
+    arguments::{JudgeArgument, Keep, LaneArgument, Running},
     output,
 };
 use crate::{
+    campaign::Judge,
     cluster::{self, ClusterError, LaneOptions, Provider},
     scenario::format::Lane,
 };
@@ -15,6 +16,7 @@ use crate::{
 pub struct Lanes {
     options: LaneOptions,
     keep: Keep,
+    judge: JudgeArgument,
     open: BTreeMap<Lane, Arc<dyn Provider>>,
 }
 
@@ -25,7 +27,7 @@ impl Lanes {
             context: running.context.clone(),
             owned: running.i_own_this_cluster,
         };
-        Self { options, keep: running.keep, open: BTreeMap::new() }
+        Self { options, keep: running.keep, judge: running.judge, open: BTreeMap::new() }
     }
 
     /// # Errors
@@ -37,6 +39,24 @@ impl Lanes {
         let provider = cluster::provider(lane, &self.options)?;
         self.open.insert(lane, Arc::clone(&provider));
         Ok(provider)
+    }
+
+    /// Who confirms findings. With `auto`, a lane that is not at hand is no error.
+    ///
+    /// # Errors
+    /// When the lane that was asked for cannot be had here.
+    pub fn judge(&mut self) -> Result<Option<Judge>, ClusterError> {
+        let lane = match self.judge {
+            JudgeArgument::Off => return Ok(None),
+            JudgeArgument::Auto | JudgeArgument::Envtest => Lane::Envtest,
+            JudgeArgument::K3s => Lane::K3s,
+        };
+        let asked = self.judge != JudgeArgument::Auto;
+        match self.of(lane) {
+            Ok(clusters) => Ok(Some(Judge::Lane { lane, clusters, passes: asked })),
+            Err(error) if asked => Err(error),
+            Err(error) => Ok(Some(Judge::Missing(format!("no real API server is at hand ({error})")))),
+        }
     }
 
     /// Ends every cluster, but for those that the user wants to keep; says how those are reached.

@@ -7,7 +7,9 @@
 pub mod exit;
 pub mod arguments;
 mod analyze;
+mod clean;
 mod cluster;
+mod doctor;
 mod explain;
 mod interrupt;
 mod lanes;
@@ -61,6 +63,8 @@ async fn dispatch(arguments: Arguments) -> Exit {
         Command::Schema => schema::schema(),
         Command::Analyze(command) => analyze::analyze(&command, &global),
         Command::Cluster(command) => cluster::cluster(command).await,
+        Command::Clean(command) => clean::clean(&command).await,
+        Command::Doctor(command) => doctor::doctor(&command).await,
         Command::Completions(command) => output::completions(command.shell),
     }
 }

@@ -15,6 +15,7 @@ use super::{
 use crate::{
     campaign::{self, campaign},
     clock,
+    cluster::ClusterError,
     event::EventSink,
     report,
     run::RunError,
@@ -161,7 +162,7 @@ async fn one_scenario(
 ) -> Result<ScenarioVerdict, RunError> {
     let folder = directory.join(&selected.loaded.scenario.metadata.name);
     std::fs::create_dir_all(&folder).map_err(|source| RunError::Write { path: folder.clone(), source })?;
-    let lane = job.running.cluster.map(Lane::from);
+    let lane = job.running.lane().map(Lane::from);
     let clusters = lanes.of(lane.unwrap_or(selected.loaded.scenario.spec.cluster.lane))?;
     let here = |source| RunError::Write { path: PathBuf::from("the program's own directory"), source };
     let program = program();
@@ -176,6 +177,8 @@ async fn one_scenario(
         replay: format!("{program} replay{flags}"),
         replay_target: selected.path.display().to_string(),
         fail_fast: job.fail_fast,
+        judge: lanes.judge()?,
+        pick: None,
         build: !job.running.no_build,
         events: events.clone(),
         cancel: cancel.clone(),
@@ -187,8 +190,9 @@ fn exit_of(error: &RunError) -> Exit {
     match error {
         RunError::Scenario(_)
         | RunError::Predicate(_)
-        | RunError::Cluster(crate::cluster::ClusterError::LaneUnavailable(_)) => Exit::Usage,
+        | RunError::Cluster(ClusterError::NotOwned { .. } | ClusterError::NoContext { .. }) => Exit::Usage,
         RunError::NoSuchRun { .. } => Exit::Nothing,
+        RunError::NoPods(_) => Exit::Inconclusive,
         RunError::Interrupted => Exit::Interrupted,
         _ => Exit::Environment,
     }

@@ -79,7 +79,6 @@ impl Cluster for Embedded {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             real_api: false,
-            in_cluster: false,
             real_pods: false,
             garbage_collection: true,
             rbac: true,

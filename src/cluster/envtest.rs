@@ -225,7 +225,6 @@ impl Cluster for Lent {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             real_api: true,
-            in_cluster: false,
             real_pods: false,
             garbage_collection: true,
             rbac: true,

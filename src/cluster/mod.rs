@@ -11,6 +11,10 @@
 pub mod embedded;
 pub mod envtest;
 pub mod tester;
+pub mod access;
+pub mod wipe;
+pub mod k3s;
+pub mod kubeconfig;
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -36,13 +40,17 @@ pub struct Signer {
     pub key_pem: String,
 }
 
+/// The processes inside the pods of a cluster's nodes.
+pub trait Containers: Send + Sync {
+    /// SIGKILL to every process of a pod, at its node; returns when they are dead.
+    fn kill<'a>(&'a self, namespace: &'a str, pod: &'a str) -> BoxFuture<'a, Result<(), ClusterError>>;
+}
+
 /// What a lane can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
     /// The API server is Kubernetes' own, and not a model of it.
     pub real_api: bool,
-    /// Operators can run inside, as pods.
-    pub in_cluster: bool,
     /// Pods run for real; otherwise a simulated kubelet only reports that they do.
     pub real_pods: bool,
     pub garbage_collection: bool,
@@ -54,11 +62,6 @@ pub struct Capabilities {
 /// Why a cluster could not be had, or did not do what the harness itself asked of it.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
-    #[error(
-        "the lane `{0}` is not available in this version; the lanes that are: embedded, envtest. \
-         Use `--cluster embedded`, or remove `spec.cluster.lane`"
-    )]
-    LaneUnavailable(&'static str),
     #[error("this lane has no {0}")]
     Unsupported(&'static str),
     #[error("could not start the embedded API server")]
@@ -79,6 +82,17 @@ pub enum ClusterError {
     NoServiceAccount { namespace: String, name: String },
     #[error("an object of the manifests has no apiVersion, kind or name: {0}")]
     NotAnObject(String),
+    #[error(
+        "context `{context}` ({server}) is not a throw-away cluster as far as is known: runs disturb it, and what they \
+         and everybody else make meanwhile is removed. If it may be used so, say `--i-own-this-cluster`"
+    )]
+    NotOwned { context: String, server: String },
+    #[error("the kubeconfig has no usable context `{wanted}`; it has: {known}. Name one with `--context`")]
+    NoContext { wanted: String, known: String },
+    #[error(transparent)]
+    K3s(#[from] k3s::K3sError),
+    #[error(transparent)]
+    Access(#[from] access::AccessError),
 }
 
 /// A throw-away cluster.
@@ -105,6 +119,16 @@ pub trait Cluster: Send + Sync {
     fn signer(&self) -> Option<Signer> {
         None
     }
+    /// The processes inside its pods, where they can be reached.
+    fn containers(&self) -> Option<Arc<dyn Containers>> {
+        None
+    }
+    /// What these users wrote past the fault proxy, in words, as the API server's own audit log has it; nothing where
+    /// the lane keeps none.
+    fn direct_writes<'a>(&'a self, users: &'a [String]) -> BoxFuture<'a, Result<Vec<String>, ClusterError>> {
+        let _ = users;
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
     /// Makes an image of the local container engine known to the cluster's nodes.
     fn load_image<'a>(&'a self, image: &'a str) -> BoxFuture<'a, Result<(), ClusterError>> {
         let _ = image;
@@ -127,6 +151,10 @@ pub trait Provider: Send + Sync {
     /// Most clusters at a time; `None`: as many as there are runs.
     fn most(&self) -> Option<usize> {
         None
+    }
+    /// Whether operators can run inside, as pods.
+    fn in_cluster(&self) -> bool {
+        false
     }
     /// A cluster that holds nothing of an earlier run; waits while all are in use.
     fn provide(&self, seed: Seed) -> BoxFuture<'_, Result<Box<dyn Cluster>, ClusterError>>;
@@ -153,12 +181,18 @@ pub struct LaneOptions {
 /// # Errors
 /// When the lane cannot be had here; the error says what is missing.
 pub fn provider(lane: Lane, options: &LaneOptions) -> Result<Arc<dyn Provider>, ClusterError> {
-    let _ = options;
     match lane {
         Lane::Embedded => Ok(Arc::new(embedded::Fresh)),
         Lane::Envtest => Ok(Arc::new(envtest::Envtest::at_hand()?)),
-        Lane::K3s | Lane::Kubeconfig => Err(ClusterError::LaneUnavailable(lane.as_str())),
+        Lane::K3s => Ok(Arc::new(k3s::Nodes::new(options.image.clone()))),
+        Lane::Kubeconfig => Ok(Arc::new(kubeconfig::Existing::new(options)?)),
     }
+}
+
+/// An error with its causes, on one line.
+fn in_a_line(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source()).map(ToString::to_string);
+    std::iter::once(error.to_string()).chain(causes).collect::<Vec<_>>().join(": ")
 }
 
 /// A kubeconfig for one user of an endpoint.

@@ -9,6 +9,8 @@
 //! not changed since are left out of snapshots and history.
 
 pub mod observer;
+mod own;
 pub mod record;
 
 pub use observer::{ObserveError, Observer};
+pub use own::Own;

@@ -16,7 +16,10 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-use super::record::{Snapshot, SnapshotLabel};
+use super::{
+    own::Own,
+    record::{Snapshot, SnapshotLabel},
+};
 use crate::{
     cluster::tester::{set_type, typed},
     event::{Actor, Change, ChangeKind, Phase},
@@ -56,6 +59,7 @@ pub struct Observer {
     baseline: Arc<Baseline>,
     shared: Arc<Shared>,
     recorder: Recorder,
+    own: Option<Arc<Own>>,
     tasks: JoinSet<()>,
 }
 
@@ -74,11 +78,17 @@ impl Observer {
         Ok(baseline)
     }
 
-    /// Starts to follow every resource that is served now; install CRDs first.
+    /// Starts to follow every resource that is served now; install CRDs first. What is `own` to the operator as a
+    /// program in the cluster is left out.
     ///
     /// # Errors
     /// When discovery fails.
-    pub async fn start(client: Client, baseline: Baseline, recorder: Recorder) -> Result<Self, ObserveError> {
+    pub async fn start(
+        client: Client,
+        baseline: Baseline,
+        own: Option<Own>,
+        recorder: Recorder,
+    ) -> Result<Self, ObserveError> {
         let resources = watchable(&client).await?;
         let mut observer = Self {
             client,
@@ -86,6 +96,7 @@ impl Observer {
             baseline: Arc::new(baseline),
             shared: Arc::default(),
             recorder,
+            own: own.map(Arc::new),
             tasks: JoinSet::new(),
         };
         for resource in observer.resources.clone() {
@@ -95,6 +106,7 @@ impl Observer {
                 baseline: Arc::clone(&observer.baseline),
                 shared: Arc::clone(&observer.shared),
                 recorder: observer.recorder.clone(),
+                own: observer.own.clone(),
             };
             observer.tasks.spawn(follow.run());
         }
@@ -133,6 +145,9 @@ impl Observer {
                     continue;
                 }
                 set_type(&mut object, (&resource.api_version, &resource.kind));
+                if self.own.as_ref().is_some_and(|own| own.holds(&object)) {
+                    continue;
+                }
                 redact(&mut object);
                 if let Some(key) = ObjectKey::of(&object) {
                     objects.insert(key, object);
@@ -155,9 +170,14 @@ struct Follow {
     baseline: Arc<Baseline>,
     shared: Arc<Shared>,
     recorder: Recorder,
+    own: Option<Arc<Own>>,
 }
 
 impl Follow {
+    fn is_own(&self, object: &Value) -> bool {
+        self.own.as_ref().is_some_and(|own| own.holds(object))
+    }
+
     async fn run(self) {
         let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &self.resource);
         let mut events = watcher::watcher(api, watcher::Config::default()).boxed();
@@ -189,7 +209,7 @@ impl Follow {
     fn seen(&self, object: &DynamicObject, initial: bool) {
         let value = typed(object, (&self.resource.api_version, &self.resource.kind));
         let Some(key) = ObjectKey::of(&value) else { return };
-        if is_untouched(&self.baseline, &value) {
+        if is_untouched(&self.baseline, &value) || self.is_own(&value) {
             return;
         }
         let known = {
@@ -211,6 +231,9 @@ impl Follow {
     fn gone(&self, object: &DynamicObject) {
         let value = typed(object, (&self.resource.api_version, &self.resource.kind));
         let Some(key) = ObjectKey::of(&value) else { return };
+        if self.is_own(&value) {
+            return;
+        }
         self.shared.cache.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
         self.record(ChangeKind::Deleted, key, value);
     }
@@ -354,7 +377,7 @@ mod tests {
         tester.apply(&map("before", "1"), USER_MANAGER).await.unwrap();
         let baseline = Observer::baseline(tester.client()).await.unwrap();
         let recorder = Recorder::new(RunClock::start(), None).unwrap();
-        let observer = Observer::start(cluster.client(), baseline, recorder.clone()).await.unwrap();
+        let observer = Observer::start(cluster.client(), baseline, None, recorder.clone()).await.unwrap();
         Bench { cluster, tester, recorder, observer }
     }
 

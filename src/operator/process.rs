@@ -5,7 +5,7 @@
 //! recorded with the last lines of its output, redacted.
 //!
 //! # Cancellation
-//! Dropping the last [`Operator`] kills the child's group; [`Supervision::join`] awaits that.
+//! Dropping the last [`Supervised`] kills the child's group; [`super::Supervision::join`] awaits that.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -23,10 +23,10 @@ use tokio::{
     io::{AsyncBufReadExt as _, AsyncRead, AsyncWriteExt as _, BufReader},
     process::{Child, Command},
     sync::{mpsc, oneshot},
-    task::{JoinHandle, JoinSet},
+    task::JoinSet,
 };
 
-use super::OperatorError;
+use super::{OperatorError, Supervision};
 use crate::{
     clock::pause, event::MarkName, history::Recorder, observe::record::OperatorExit, scenario::plan::OperatorPlan,
 };
@@ -93,25 +93,14 @@ struct Shared {
     tail: Mutex<VecDeque<String>>,
 }
 
-/// A supervised operator; the handle may be cloned.
+/// A supervised process; the handle may be cloned.
 #[derive(Debug, Clone)]
-pub struct Operator {
+pub struct Supervised {
     shared: Arc<Shared>,
     orders: mpsc::Sender<(Order, oneshot::Sender<Result<(), OperatorError>>)>,
 }
 
-/// The task behind the handles; whoever holds it ends it.
-#[derive(Debug)]
-pub struct Supervision(JoinHandle<()>);
-
-impl Supervision {
-    /// Waits for the task after every handle was dropped or [`Operator::stop`] was called.
-    pub async fn join(self) {
-        let _ = self.0.await;
-    }
-}
-
-impl Operator {
+impl Supervised {
     /// Starts the command and its supervision.
     ///
     /// # Errors

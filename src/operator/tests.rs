@@ -3,8 +3,8 @@
 use std::{path::Path, time::Duration};
 
 use super::{
-    OperatorError,
-    process::{FIRST_DELAY, Launch, Operator, Supervision, TAIL_LINES, build},
+    OperatorError, Supervision,
+    process::{FIRST_DELAY, Launch, Supervised, TAIL_LINES, build},
 };
 use crate::{
     clock::{RunClock, pause},
@@ -20,7 +20,7 @@ const LONG: Duration = Duration::from_secs(20);
 struct Bench {
     folder: tempfile::TempDir,
     recorder: Recorder,
-    operator: Operator,
+    operator: Supervised,
     supervision: Supervision,
 }
 
@@ -34,7 +34,7 @@ async fn start(script: &str) -> Bench {
     plan.stop_timeout = Span::from_millis(500);
     let launch = Launch::new(&plan, Path::new("kube.config"), 4242, &folder.path().join("operator.log"));
     let recorder = Recorder::new(RunClock::start(), None).unwrap();
-    let (operator, supervision) = Operator::start(launch, recorder.clone()).await.unwrap();
+    let (operator, supervision) = Supervised::start(launch, recorder.clone()).await.unwrap();
     Bench { folder, recorder, operator, supervision }
 }
 
@@ -194,7 +194,7 @@ async fn a_program_that_does_not_exist_is_an_error() {
     plan.command = vec!["./no-such-program".into(), "{{port}}".into()];
     let launch = Launch::new(&plan, Path::new("kube.config"), 4242, Path::new("unused.log"));
     let recorder = Recorder::new(RunClock::start(), None).unwrap();
-    let error = Operator::start(launch, recorder).await.unwrap_err();
+    let error = Supervised::start(launch, recorder).await.unwrap_err();
     assert_eq!(error.to_string(), "could not run `./no-such-program 4242` in .");
 }
 

@@ -128,6 +128,9 @@ fn properties(case: &CaseVerdict) -> Vec<Property> {
         list.push(property("classification", finding.classification.as_str()));
         list.push(property("oracle", &finding.oracle));
     }
+    if let Some(confirmation) = &case.confirmation {
+        list.push(property("confirmation", &confirmation.in_words()));
+    }
     if case.outcome == Outcome::Inconclusive {
         list.push(property("inconclusive", "true"));
     }

@@ -19,7 +19,10 @@ pub fn scenario(verdict: &ScenarioVerdict, color: bool) -> String {
         let case = group.shown;
         let outcome = page.outcome(case.outcome, 12);
         let time = format!("{:>8}", shown(case.duration_ms));
-        let what = if group.runs == 1 { did(case) } else { group.in_words() };
+        let mut what = if group.runs == 1 { did(case) } else { group.in_words() };
+        if let Some(confirmation) = &case.confirmation {
+            what = format!("{what}; {}", confirmation.in_words());
+        }
         page.line(&format!("  {outcome}  {:<width$}  {time}  {what}", case.name));
     }
     for reason in &verdict.reasons {

@@ -52,6 +52,9 @@ pub(super) fn body(case: &CaseVerdict) -> String {
     for reason in &case.reasons {
         let _ = writeln!(text, "inconclusive: {reason}");
     }
+    if let Some(confirmation) = &case.confirmation {
+        let _ = writeln!(text, "{}", confirmation.in_words());
+    }
     if let Some(replay) = &case.replay {
         let _ = writeln!(text, "replay: {replay}");
     }

@@ -76,7 +76,7 @@ impl Stage<'_> {
         match self.wait(within.0, seen).await? {
             Reached::Yes => Ok(()),
             Reached::No(_) => Err(OperatorError::Silent {
-                command: self.plan().operator.command.join(" "),
+                command: self.plan().operator.words(),
                 within: within.to_string(),
                 tail: self.operator.log_tail(),
             }

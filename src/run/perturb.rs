@@ -44,7 +44,7 @@ impl Stage<'_> {
             Perturbation::Restart(restart) => {
                 operator = OperatorWas::Restarted;
                 for round in 1..=restart.times {
-                    self.operator.stop().await;
+                    self.operator.stop().await?;
                     let last = round == restart.times;
                     self.come_back("a restart of the operator", last, &mut hits).await?;
                 }
@@ -52,7 +52,7 @@ impl Stage<'_> {
             Perturbation::PodKill(kill) if kill.target == KillTarget::Operator => {
                 operator = OperatorWas::Restarted;
                 for round in 1..=kill.times {
-                    self.operator.kill().await;
+                    self.operator.delete_pod(kill.grace_period_seconds).await?;
                     let last = round == kill.times;
                     self.come_back("a kill of the operator", last, &mut hits).await?;
                 }
@@ -139,7 +139,7 @@ impl Stage<'_> {
         let crash = async {
             gate.reached.notified().await;
             reached.store(true, Ordering::Relaxed);
-            self.operator.kill().await;
+            self.operator.kill().await?;
             gate.released.cancel();
             self.proxy.drop_connections();
             let before = self.recorder.activity().requests;

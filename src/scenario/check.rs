@@ -14,8 +14,8 @@ use super::{
     duration::Span,
     error::{Problem, suggestion},
     format::{
-        ACTIONS, API_VERSION, Action, Expectation, KillTarget, Manifest, ObjectRef, Perturbation, Selector, Spec, Step,
-        Trigger,
+        ACTIONS, API_VERSION, Action, DeploymentSpec, Expectation, KillTarget, Manifest, ObjectRef, Perturbation,
+        ProcessSpec, Selector, Spec, Step, Trigger,
     },
     manifest::objection,
     names::{LEAF_PATH, is_dns_label, is_dns_subdomain, is_leaf_path},
@@ -115,8 +115,6 @@ impl Checker<'_> {
             ("spec.settle", spec.settle),
             ("spec.deadline", spec.deadline),
             ("spec.recovery.within", spec.recovery.within),
-            ("spec.operator.process.startTimeout", spec.operator.process.start_timeout),
-            ("spec.operator.process.stopTimeout", spec.operator.process.stop_timeout),
         ] {
             self.positive(path, span);
         }
@@ -138,19 +136,54 @@ impl Checker<'_> {
 
     fn operator(&mut self, spec: &Spec) {
         let operator = &spec.operator;
-        let process = &operator.process;
-        self.require(!process.command.is_empty(), "spec.operator.process.command", "the operator's command is empty");
-        for (field, words) in [("command", &process.command), ("build", &process.build)] {
-            for (index, word) in words.iter().enumerate() {
-                self.placeholders(&format!("spec.operator.process.{field}[{index}]"), word);
-            }
+        let either = operator.process.is_some() || operator.deployment.is_some();
+        self.require(either, "spec.operator", "the operator has neither `process` nor `deployment`");
+        if let Some(process) = &operator.process {
+            self.process(process);
         }
-        for (name, value) in &process.env {
-            self.placeholders(&format!("spec.operator.process.env.{name}"), value);
+        if let Some(deployment) = &operator.deployment {
+            self.deployment(deployment);
         }
         if let Some(account) = &operator.service_account {
             let fits = account.split_once('/').is_some_and(|(ns, name)| is_dns_label(ns) && is_dns_subdomain(name));
             self.require(fits, "spec.operator.serviceAccount", "write the ServiceAccount as `namespace/name`");
+        }
+    }
+
+    fn process(&mut self, process: &ProcessSpec) {
+        let place = "spec.operator.process";
+        self.positive(&format!("{place}.startTimeout"), process.start_timeout);
+        self.positive(&format!("{place}.stopTimeout"), process.stop_timeout);
+        self.require(!process.command.is_empty(), &format!("{place}.command"), "the operator's command is empty");
+        for (field, words) in [("command", &process.command), ("build", &process.build)] {
+            for (index, word) in words.iter().enumerate() {
+                self.placeholders(&format!("{place}.{field}[{index}]"), word);
+            }
+        }
+        for (name, value) in &process.env {
+            self.placeholders(&format!("{place}.env.{name}"), value);
+        }
+    }
+
+    fn deployment(&mut self, deployment: &DeploymentSpec) {
+        let place = "spec.operator.deployment";
+        for (field, span) in [("startTimeout", deployment.start_timeout), ("stopTimeout", deployment.stop_timeout)] {
+            if let Some(span) = span {
+                self.positive(&format!("{place}.{field}"), span);
+            }
+        }
+        let words = deployment.build.iter().enumerate().map(|(i, word)| (format!("{place}.build[{i}]"), word));
+        let env = deployment.env.iter().map(|(name, value)| (format!("{place}.env.{name}"), value));
+        for (path, text) in words.chain(env) {
+            self.placeholders(&path, text);
+            for name in placeholder::LATER {
+                let message = format!("`{{{{{name}}}}}` is known for a `process` only");
+                self.require(!text.contains(&format!("{{{{{name}}}}}")), &path, &message);
+            }
+        }
+        if let Some(name) = &deployment.name {
+            let fits = name.split_once('/').is_some_and(|(ns, name)| is_dns_label(ns) && is_dns_subdomain(name));
+            self.require(fits, &format!("{place}.name"), "write the Deployment as `namespace/name`");
         }
     }
 

@@ -7,8 +7,7 @@
 //! Each object has an apiVersion, a kind and a name. Lists are taken apart, empty documents are left out. A directory
 //! is read without its sub-directories, in the order of the file names.
 //!
-//! # Not done
-//! No kustomize, no Helm: their output is read, their input is refused.
+//! What a directory holds for kustomize or Helm is rendered by them ([`super::rendered`]).
 
 use std::{
     collections::BTreeMap,
@@ -25,6 +24,7 @@ use super::{
     error::{Problem, ScenarioError, Source},
     parse::{options, problem},
     places::Place,
+    rendered,
 };
 
 /// One object of a manifest.
@@ -44,6 +44,9 @@ pub fn read(path: &Path) -> Result<Vec<Document>, ScenarioError> {
     let failed = |path: &Path, source| ScenarioError::Read { path: path.to_owned(), source };
     if !path.is_dir() {
         let text = fs::read_to_string(path).map_err(|source| failed(path, source))?;
+        return documents(&text, path);
+    }
+    if let Some(text) = rendered::render(path)? {
         return documents(&text, path);
     }
     let mut files = Vec::new();
@@ -119,8 +122,8 @@ pub fn objection(object: &Value) -> Option<(String, Option<String>)> {
         return Some(("this is not a Kubernetes object".into(), None));
     }
     if text(object, "kind") == "Kustomization" {
-        let help = "run `kustomize build` and name its output instead";
-        return Some(("kustomizations are not built here".into(), Some(help.into())));
+        let help = "name its directory instead";
+        return Some(("a kustomization is not an object".into(), Some(help.into())));
     }
     for field in ["apiVersion", "kind"] {
         if text(object, field).is_empty() {

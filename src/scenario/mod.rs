@@ -17,11 +17,13 @@ mod places;
 pub mod parse;
 pub mod selector;
 pub mod predicate;
+mod rendered;
 pub mod manifest;
 mod placeholder;
 mod names;
 pub mod check;
 mod fill;
+mod operator;
 pub mod resolve;
 pub mod schema;
 

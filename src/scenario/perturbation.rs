@@ -179,7 +179,7 @@ pub struct Trigger {
     pub max: Option<u64>,
 }
 
-/// 409 on update, patch and delete (reason `Conflict`) or create (`AlreadyExists`).
+/// 409 `Conflict` on update, patch and delete with a precondition, or on create (its quota's update collided).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Conflict {

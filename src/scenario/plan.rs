@@ -57,6 +57,32 @@ pub struct OperatorPlan {
     pub start_timeout: Span,
     pub stop_timeout: Span,
     pub exclusive: bool,
+    /// The operator runs in the cluster, and `command` is empty.
+    #[serde(default)]
+    pub deployment: Option<DeploymentPlan>,
+}
+
+impl OperatorPlan {
+    /// For errors: the command, or the Deployment.
+    #[must_use]
+    pub fn words(&self) -> String {
+        match &self.deployment {
+            None => self.command.join(" "),
+            Some(deployment) => format!("Deployment {}/{}", deployment.namespace, deployment.name),
+        }
+    }
+}
+
+/// The operator in the cluster.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeploymentPlan {
+    pub namespace: String,
+    pub name: String,
+    /// As its authors wrote it.
+    pub object: Value,
+    pub images: Vec<String>,
+    pub fixed_address: bool,
 }
 
 /// One step with its manifests read.

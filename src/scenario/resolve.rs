@@ -20,11 +20,12 @@ use super::{
     check::{KnownIds, check, check_ids},
     error::{Problem, ScenarioError},
     fill::Filler,
-    format::{Lane, Manifest, Perturbation, Scenario},
-    manifest::{self, Document, Scopes, runs_pods, sort_for_install},
+    format::{Lane, Manifest, OperatorSpec, Perturbation, Scenario},
+    manifest::{self, Document, Scopes},
+    operator,
     parse::{ScenarioFile, parse},
-    placeholder::{PlaceholderError, fill_in},
-    plan::{OperatorPlan, PLAN_VERSION, Plan, PlannedPerturbation},
+    placeholder::fill_in,
+    plan::{PLAN_VERSION, Plan, PlannedPerturbation},
 };
 use crate::seed::Seed;
 
@@ -41,12 +42,37 @@ pub struct Loaded {
     pub dir: PathBuf,
     /// The line of each perturbation, from 1.
     pub lines: Vec<usize>,
-    text: ScenarioFile,
-    install: Vec<Value>,
-    /// Indices of `install` entries with placeholders: the build command makes them.
-    deferred: Vec<usize>,
+    pub(super) text: ScenarioFile,
+    pub(super) install: Vec<Value>,
+    /// What only a deployment needs, beside `install`.
+    pub(super) manifests: Vec<Value>,
+    /// Paths with placeholders: the build command makes them.
+    deferred: Vec<ManifestPath>,
     /// The objects of each step, in order; nothing for steps that apply none.
     applies: Vec<Vec<Value>>,
+}
+
+/// One path of `install`, or of the deployment's `manifests`.
+#[derive(Debug, Clone)]
+struct ManifestPath {
+    place: String,
+    path: String,
+    of_deployment: bool,
+}
+
+impl ManifestPath {
+    fn all(operator: &OperatorSpec) -> impl Iterator<Item = Self> {
+        let named = |of_deployment, place: &'static str| {
+            move |(index, path): (usize, &String)| Self {
+                place: format!("spec.operator.{place}[{index}]"),
+                path: path.clone(),
+                of_deployment,
+            }
+        };
+        let manifests = operator.deployment.iter().flat_map(|deployment| deployment.manifests.iter().enumerate());
+        let install = operator.install.iter().enumerate().map(named(false, "install"));
+        install.chain(manifests.map(named(true, "deployment.manifests")))
+    }
 }
 
 impl Loaded {
@@ -56,6 +82,12 @@ impl Loaded {
     /// With every id that does not exist.
     pub fn check_ids(&self, known: &KnownIds<'_>) -> Result<(), ScenarioError> {
         ScenarioError::unless_empty(check_ids(&self.text, known))
+    }
+
+    /// Whether every manifest has been read: [`prepare`] was called, or the build command makes none.
+    #[must_use]
+    pub fn is_prepared(&self) -> bool {
+        self.deferred.is_empty()
     }
 
     /// A mistake at a value of the scenario file, such as `spec.cluster.lane`, for stages that find one later.
@@ -156,15 +188,14 @@ pub fn load(path: &Path) -> Result<Loaded, ScenarioError> {
 
     let mut problems = check(&parsed);
     let spec = &parsed.scenario.spec;
-    let mut install = Vec::new();
-    let mut deferred = Vec::new();
-    for (index, path) in spec.operator.install.iter().enumerate() {
-        if path.contains("{{") {
-            deferred.push(index);
+    let (mut install, mut manifests, mut deferred) = (Vec::new(), Vec::new(), Vec::new());
+    for manifest in ManifestPath::all(&spec.operator) {
+        if manifest.path.contains("{{") {
+            deferred.push(manifest);
             continue;
         }
-        let place = format!("spec.operator.install[{index}]");
-        install.extend(read_manifest(&parsed, &place, &dir.join(path), &mut problems));
+        let objects = read_manifest(&parsed, &manifest.place, &dir.join(&manifest.path), &mut problems);
+        if manifest.of_deployment { manifests.extend(objects) } else { install.extend(objects) }
     }
     let mut applies = Vec::new();
     for (index, step) in spec.workload.iter().enumerate() {
@@ -180,7 +211,17 @@ pub fn load(path: &Path) -> Result<Loaded, ScenarioError> {
     ScenarioError::unless_empty(problems)?;
 
     let lines = (0..spec.perturbations.len()).map(|index| parsed.perturbation_line(index)).collect();
-    Ok(Loaded { scenario: parsed.scenario.clone(), file, dir, lines, text: parsed, install, deferred, applies })
+    Ok(Loaded {
+        scenario: parsed.scenario.clone(),
+        file,
+        dir,
+        lines,
+        text: parsed,
+        install,
+        manifests,
+        deferred,
+        applies,
+    })
 }
 
 /// Reads the manifests that the build command has made.
@@ -191,12 +232,12 @@ pub fn prepare(loaded: &Loaded, context: &Context) -> Result<Loaded, ScenarioErr
     let mut prepared = loaded.clone();
     let mut problems = Vec::new();
     let values = values(loaded, context);
-    for index in std::mem::take(&mut prepared.deferred) {
-        let place = format!("spec.operator.install[{index}]");
-        match fill_in(&loaded.scenario.spec.operator.install[index], &values) {
+    for ManifestPath { place, path, of_deployment } in std::mem::take(&mut prepared.deferred) {
+        match fill_in(&path, &values) {
             Ok(path) => {
                 let objects = read_manifest(&loaded.text, &place, &loaded.dir.join(path), &mut problems);
-                prepared.install.extend(objects);
+                let of = if of_deployment { &mut prepared.manifests } else { &mut prepared.install };
+                of.extend(objects);
             }
             Err(error) => problems.push(loaded.text.problem(&place, error.to_string())),
         }
@@ -206,7 +247,7 @@ pub fn prepare(loaded: &Loaded, context: &Context) -> Result<Loaded, ScenarioErr
 }
 
 /// What the placeholders stand for.
-fn values(loaded: &Loaded, context: &Context) -> BTreeMap<&'static str, String> {
+pub(super) fn values(loaded: &Loaded, context: &Context) -> BTreeMap<&'static str, String> {
     let profile = if cfg!(debug_assertions) { "dev" } else { "release" };
     BTreeMap::from([
         ("scenario", loaded.dir.display().to_string()),
@@ -309,7 +350,8 @@ pub fn plan(
     context: &Context,
 ) -> Result<Plan, ScenarioError> {
     let spec = &loaded.scenario.spec;
-    let scopes = Scopes::of(loaded.install.iter().chain(loaded.applies.iter().flatten()));
+    let manifests = loaded.install.iter().chain(&loaded.manifests);
+    let scopes = Scopes::of(manifests.chain(loaded.applies.iter().flatten()));
     let filler = Filler { scopes, namespace: spec.namespace.clone() };
     let workload = spec.workload.iter().zip(&loaded.applies).flat_map(|(step, objects)| filler.step(step, objects));
     let mut probe = spec.probe.clone();
@@ -317,15 +359,16 @@ pub fn plan(
         filler.reference(&mut probe.patch.target);
         probe.expect.iter_mut().for_each(|expectation| filler.reference(&mut expectation.object));
     }
+    let lane = context.lane.unwrap_or(spec.cluster.lane);
     Ok(Plan {
         version: PLAN_VERSION,
         scenario: loaded.scenario.metadata.name.clone(),
         file: loaded.file.clone(),
         description: spec.description.clone(),
-        lane: context.lane.unwrap_or(spec.cluster.lane),
+        lane,
         namespace: spec.namespace.clone(),
         seed,
-        operator: operator(loaded, context, &filler)?,
+        operator: operator::plan(loaded, lane, context, &filler)?,
         workload: workload.collect(),
         expect: spec.expect.iter().map(|expectation| filler.expectation(expectation)).collect(),
         settle: spec.settle,
@@ -336,37 +379,5 @@ pub fn plan(
         normalise: spec.normalise.clone(),
         references: spec.references,
         skip_oracles: spec.skip_oracles.clone(),
-    })
-}
-
-fn operator(loaded: &Loaded, context: &Context, filler: &Filler) -> Result<OperatorPlan, ScenarioError> {
-    let operator = &loaded.scenario.spec.operator;
-    let process = &operator.process;
-    let values = values(loaded, context);
-    let fill = |place: String, text: &str| {
-        fill_in(text, &values).map_err(|error: PlaceholderError| loaded.problem(&place, error.to_string()))
-    };
-    let words = |field: &str, words: &[String]| -> Result<Vec<String>, ScenarioError> {
-        let place = |index| format!("spec.operator.process.{field}[{index}]");
-        words.iter().enumerate().map(|(index, word)| fill(place(index), word)).collect()
-    };
-    let mut env = BTreeMap::new();
-    for (name, value) in &process.env {
-        env.insert(name.clone(), fill(format!("spec.operator.process.env.{name}"), value)?);
-    }
-    let mut install: Vec<Value> = loaded.install.iter().filter(|object| !runs_pods(object)).cloned().collect();
-    install.iter_mut().for_each(|object| filler.object(object));
-    sort_for_install(&mut install);
-    let account = operator.service_account.as_deref().and_then(|account| account.split_once('/'));
-    Ok(OperatorPlan {
-        install,
-        service_account: account.map(|(namespace, name)| (namespace.to_owned(), name.to_owned())),
-        command: words("command", &process.command)?,
-        build: words("build", &process.build)?,
-        env,
-        working_directory: loaded.dir.join(process.working_directory.as_deref().unwrap_or(".")),
-        start_timeout: process.start_timeout,
-        stop_timeout: process.stop_timeout,
-        exclusive: process.exclusive,
     })
 }

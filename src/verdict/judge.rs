@@ -167,6 +167,7 @@ fn verdict(case: &Case<'_>, oracles: &[&dyn Oracle]) -> CaseVerdict {
         metrics: metrics(case),
         duration_ms: run.duration_ms,
         replay: None,
+        confirmation: None,
     }
 }
 

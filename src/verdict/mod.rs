@@ -13,6 +13,7 @@
 //! A write that the operator sends past its proxy is noticed only by the field manager that it leaves.
 
 mod case;
+pub mod confirm;
 mod finding;
 mod judge;
 pub mod oracles;
@@ -25,7 +26,8 @@ pub use finding::{Classification, Finding};
 pub use judge::{judge, judge_against, judge_references, judge_scenario, learn_reference, scenario_verdict};
 pub use oracles::ORACLES;
 pub use wire::{
-    CaseVerdict, FaultSummary, JudgementKind, Metrics, OracleSummary, Outcome, ScenarioVerdict, VERDICT_VERSION,
+    CaseVerdict, Confirmation, FaultSummary, JudgementKind, Metrics, OracleSummary, Outcome, ScenarioVerdict,
+    VERDICT_VERSION,
 };
 
 /// What one oracle says about one run.

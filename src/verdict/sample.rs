@@ -247,6 +247,7 @@ fn plan(perturbation: Option<Perturbation>) -> Plan {
             start_timeout: Span::from_secs(30),
             stop_timeout: Span::from_secs(5),
             exclusive: false,
+            deployment: None,
         },
         workload: vec![],
         expect: vec![],

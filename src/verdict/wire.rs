@@ -115,6 +115,41 @@ pub struct CaseVerdict {
     pub duration_ms: u64,
     /// The command line that repeats this run; filled in by whoever knows it.
     pub replay: Option<String>,
+    /// What a real API server says of it, where one was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confirmation: Option<Confirmation>,
+}
+
+/// What a real API server says of a run on the embedded one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum Confirmation {
+    /// The same there.
+    Confirmed { cluster: String },
+    /// A failure that passes there: the embedded API server is to be doubted before the operator.
+    ModelOnly { cluster: String },
+    /// A pass that fails there; the findings are those of the real run.
+    Contradicted { cluster: String },
+    /// It was asked and gave no answer.
+    Unknown { cluster: String, why: String },
+    /// There is none at hand.
+    NoCluster { why: String },
+}
+
+impl Confirmation {
+    /// `confirmed on envtest (kube-apiserver 1.34.4)`, `model-only: ...`.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        match self {
+            Self::Confirmed { cluster } => format!("confirmed on {cluster}"),
+            Self::ModelOnly { cluster } => {
+                format!("model-only: it passes on {cluster}, so doubt the embedded API server before the operator")
+            }
+            Self::Contradicted { cluster } => format!("it passes on the embedded API server and fails on {cluster}"),
+            Self::Unknown { cluster, why } => format!("not confirmed on {cluster}: {why}"),
+            Self::NoCluster { why } => format!("not confirmed: {why}"),
+        }
+    }
 }
 
 /// The verdict on a scenario.
@@ -162,6 +197,7 @@ impl CaseVerdict {
             metrics: Metrics::default(),
             duration_ms: 0,
             replay: None,
+            confirmation: None,
         }
     }
 

@@ -113,6 +113,8 @@ fn run(
         replay: "reconverge replay".into(),
         replay_target: loaded.scenario.metadata.name.clone(),
         fail_fast: false,
+        judge: None,
+        pick: None,
         // cargo has built the specimen together with this test, with features that a build of its own would not have.
         build: loaded.scenario.metadata.labels.contains_key("tier"),
         events: EventSink::none(),

@@ -1,7 +1,7 @@
 //! The listening side, and the proxy's life.
 
 use std::{
-    net::Ipv4Addr,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -22,7 +22,7 @@ use super::{
     task::Tasks,
     upstream::{Server, UpstreamError},
 };
-use crate::{faults::Rule, history::Recorder};
+use crate::{cluster::Signer, faults::Rule, history::Recorder};
 
 /// An operator may hold a watch per kind and namespace on one HTTP/2 connection.
 const MAX_STREAMS: u32 = 1_000;
@@ -45,8 +45,28 @@ pub enum ProxyError {
     Certificate(#[from] CertificateError),
     #[error(transparent)]
     Upstream(#[from] UpstreamError),
-    #[error("cannot listen on the loopback interface")]
-    Listen(#[source] std::io::Error),
+    #[error("cannot listen on {address}")]
+    Listen {
+        address: SocketAddr,
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// Where the proxy listens, and who vouches for it.
+#[derive(Debug, Clone)]
+pub struct Listen {
+    pub address: IpAddr,
+    /// Also on the port of `https`, for clients that know names alone.
+    pub also_on_443: bool,
+    /// Without one, the proxy makes an authority of its own.
+    pub signer: Option<Signer>,
+}
+
+impl Default for Listen {
+    fn default() -> Self {
+        Self { address: Ipv4Addr::LOCALHOST.into(), also_on_443: false, signer: None }
+    }
 }
 
 /// A running proxy. Dropping it stops it; [`Proxy::shutdown`] also waits until nothing is left.
@@ -54,6 +74,7 @@ pub enum ProxyError {
 pub struct Proxy {
     pub(super) shared: Arc<Shared>,
     connections: Arc<Connections>,
+    address: SocketAddr,
     url: String,
     ca_pem: String,
 }
@@ -78,11 +99,26 @@ impl Proxy {
     /// # Errors
     /// When the upstream's address or certificates cannot be used, or nothing can be listened on.
     pub async fn start(upstream: Upstream, recorder: Recorder) -> Result<Self, ProxyError> {
+        Self::start_at(Listen::default(), upstream, recorder).await
+    }
+
+    /// Listens where `listen` says.
+    ///
+    /// # Errors
+    /// As [`Proxy::start`].
+    pub async fn start_at(listen: Listen, upstream: Upstream, recorder: Recorder) -> Result<Self, ProxyError> {
         let tasks = Tasks::new();
         let server = Server::new(&upstream.url, &upstream.ca_pem, tasks.clone())?;
-        let (tls, ca_pem) = certificate::make()?;
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(ProxyError::Listen)?;
-        let port = listener.local_addr().map_err(ProxyError::Listen)?.port();
+        let (tls, ca_pem) = certificate::make(listen.address, listen.signer.as_ref())?;
+        let bind = async |port| {
+            let bound = TcpListener::bind((listen.address, port)).await;
+            bound.map_err(|source| ProxyError::Listen { address: SocketAddr::new(listen.address, port), source })
+        };
+        let listener = bind(0).await?;
+        let known = listener.local_addr();
+        let address = SocketAddr::new(listen.address, 0);
+        let address = known.map_err(|source| ProxyError::Listen { address, source })?;
+        let second = if listen.also_on_443 { Some(bind(443).await?) } else { None };
         let connections = Arc::new(Connections(Mutex::new(tasks.stop.child_token())));
         let shared = Arc::new(Shared {
             board: Arc::default(),
@@ -91,8 +127,16 @@ impl Proxy {
             versions: Versions::default(),
             tasks: tasks.clone(),
         });
-        tasks.spawn(accept(listener, tls, shared.clone(), connections.clone()));
-        Ok(Self { shared, connections, url: format!("https://127.0.0.1:{port}"), ca_pem })
+        for listener in std::iter::once(listener).chain(second) {
+            tasks.spawn(accept(listener, tls.clone(), shared.clone(), connections.clone()));
+        }
+        Ok(Self { shared, connections, address, url: format!("https://{address}"), ca_pem })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 
     #[must_use]

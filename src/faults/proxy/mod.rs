@@ -37,5 +37,5 @@ mod upstream;
 mod tests;
 
 pub use board::Guard;
-pub use front::{Proxy, ProxyError, Upstream};
+pub use front::{Listen, Proxy, ProxyError, Upstream};
 pub use target::{Query, parse};

@@ -39,7 +39,7 @@ use crate::{api::Widget, bug::Bug, context::Context};
 #[derive(Parser)]
 struct Arguments {
     /// What it does wrong.
-    #[arg(long)]
+    #[arg(long, env = "WIDGET_BUG")]
     bug: Option<Bug>,
 }
 

@@ -52,7 +52,7 @@ pub struct Origin {
 
 impl Origin {
     pub async fn start(http: Http) -> Self {
-        let (tls, ca_pem) = certificate::make().unwrap();
+        let (tls, ca_pem) = certificate::make(std::net::Ipv4Addr::LOCALHOST.into(), None).unwrap();
         let mut tls = (*tls).clone();
         tls.alpn_protocols = match http {
             Http::One => vec![Http::One.alpn().to_vec()],

@@ -1,0 +1,3 @@
+module reconverge.dev/node/pause
+
+go 1.24.0

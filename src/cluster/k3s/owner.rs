@@ -1,0 +1,138 @@
+//! Which process a container belongs to, as labels, and whether that process is still alive.
+//!
+//! # Guarantees
+//! A process id alone would be taken for alive once it is used again: the start time and the machine's boot are part
+//! of the identity. What another machine or another pid namespace started is never taken for dead.
+
+use std::collections::BTreeMap;
+
+/// On everything that this program makes in a container engine.
+pub const LABEL: &str = "dev.reconverge";
+const PID: &str = "dev.reconverge.owner-pid";
+const START: &str = "dev.reconverge.owner-start";
+const HOST: &str = "dev.reconverge.owner-host";
+
+/// A process of some machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    pid: u32,
+    /// Clock ticks from the machine's boot to the start of the process.
+    start: String,
+    /// The boot and the pid namespace within which the pid means something.
+    host: String,
+}
+
+/// What can be said about an owner from here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Liveness {
+    Alive,
+    Dead,
+    /// It does not run on this machine, or not in this pid namespace.
+    Elsewhere,
+}
+
+impl Owner {
+    /// This process.
+    #[must_use]
+    pub fn me() -> Self {
+        let pid = std::process::id();
+        Self { pid, start: start_of(pid).unwrap_or_default(), host: host() }
+    }
+
+    /// What `labels` of a container or a volume say; `None` when they are not ours or are incomplete.
+    #[must_use]
+    pub fn of(labels: &BTreeMap<String, String>) -> Option<Self> {
+        labels.get(LABEL)?;
+        let pid = labels.get(PID)?.parse().ok()?;
+        Some(Self { pid, start: labels.get(START)?.clone(), host: labels.get(HOST)?.clone() })
+    }
+
+    #[must_use]
+    pub fn labels(&self) -> BTreeMap<String, String> {
+        [(LABEL, "1"), (PID, &self.pid.to_string()), (START, &self.start), (HOST, &self.host)]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into()
+    }
+
+    #[must_use]
+    pub fn liveness(&self) -> Liveness {
+        self.judge(&host(), start_of(self.pid).as_deref())
+    }
+
+    fn judge(&self, here: &str, start_now: Option<&str>) -> Liveness {
+        if self.host != here {
+            Liveness::Elsewhere
+        } else if start_now == Some(&self.start) {
+            Liveness::Alive
+        } else {
+            Liveness::Dead
+        }
+    }
+}
+
+impl std::fmt::Display for Owner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "process {}", self.pid)
+    }
+}
+
+/// The boot and the pid namespace of this process.
+pub fn host() -> String {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    format!("{}/{}", boot.trim(), namespace.display())
+}
+
+fn start_of(pid: u32) -> Option<String> {
+    parse_start(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// Field 22 of `/proc/PID/stat`. The second field is the program's name and may hold spaces and brackets.
+fn parse_start(stat: &str) -> Option<String> {
+    let (_, after_name) = stat.rsplit_once(')')?;
+    let mut fields = after_name.split_whitespace();
+    // A process that has ended and was not waited for yet owns nothing any more.
+    let state = fields.next()?;
+    (state != "Z").then_some(())?;
+    fields.nth(18).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stat(state: &str) -> String {
+        format!("42 (a (b) c) {state} 1 42 42 0 -1 4194304 100 0 0 0 1 2 0 0 20 0 1 0 987654 1000 100")
+    }
+
+    #[test]
+    fn the_start_is_found_behind_an_odd_name() {
+        assert_eq!(parse_start(&stat("S")).as_deref(), Some("987654"));
+        assert_eq!(parse_start(&stat("Z")), None, "a zombie owns nothing");
+        assert_eq!(parse_start("nonsense"), None);
+    }
+
+    #[test]
+    fn this_process_is_alive_and_its_labels_say_who_it_is() {
+        let me = Owner::me();
+        assert_eq!(me.liveness(), Liveness::Alive);
+        assert_eq!(Owner::of(&me.labels()), Some(me));
+    }
+
+    #[test]
+    fn a_pid_that_is_used_again_is_another_process() {
+        let owner = Owner { pid: 42, start: "1".into(), host: "here".into() };
+        assert_eq!(owner.judge("here", Some("1")), Liveness::Alive);
+        assert_eq!(owner.judge("here", Some("2")), Liveness::Dead);
+        assert_eq!(owner.judge("here", None), Liveness::Dead);
+        assert_eq!(owner.judge("another machine", None), Liveness::Elsewhere);
+    }
+
+    #[test]
+    fn what_is_not_labelled_is_not_ours() {
+        assert_eq!(Owner::of(&BTreeMap::new()), None);
+        let mut labels = Owner::me().labels();
+        labels.remove(LABEL);
+        assert_eq!(Owner::of(&labels), None);
+    }
+}
