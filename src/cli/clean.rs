@@ -8,19 +8,19 @@ use crate::{
 
 /// `reconverge clean`.
 pub async fn clean(command: &Command) -> Exit {
-    for line in envtest::clean().await {
-        output::result(&line);
-    }
+    let planes = envtest::clean().await;
     match k3s::clean(command.all).await {
         Ok(cleaned) => {
             for line in &cleaned.left {
                 output::note(line);
             }
-            let removed = cleaned.removed.iter().map(|what| format!("removed {what}")).collect::<Vec<_>>();
+            let removed = planes.iter().chain(&cleaned.removed).map(|what| format!("removed {what}"));
+            let removed = removed.collect::<Vec<_>>();
             output::result(if removed.is_empty() { "nothing to remove".into() } else { removed.join("\n") }.as_str());
             Exit::Pass
         }
         Err(error) => {
+            planes.iter().for_each(|what| output::result(&format!("removed {what}")));
             output::error(&format!("containers may be left: {}", campaign::chain(&error)));
             Exit::Environment
         }

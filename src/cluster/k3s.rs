@@ -13,7 +13,6 @@
 //! More than one node. Loading images that a workload names: the node pulls them, or [`super::Cluster::load_image`]
 //! is called; only `pause:3.10` is there under that name, as the node's own sandbox image.
 
-pub mod owner;
 pub mod image;
 mod engine;
 mod audit;
