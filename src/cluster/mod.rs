@@ -11,6 +11,7 @@
 pub mod embedded;
 pub mod envtest;
 pub mod tester;
+pub mod owner;
 pub mod access;
 pub mod wipe;
 pub mod busy;
