@@ -10,22 +10,24 @@ use crate::{
 /// `reconverge clean`.
 pub async fn clean(command: &Command) -> Exit {
     // Operators first, so that they do not write to clusters that are about to go.
-    let mut removed: Vec<String> = leftovers::clean().into_iter().map(|what| format!("ended {what}")).collect();
+    let mut removed = leftovers::clean();
     removed.extend(envtest::clean().await);
     let containers = k3s::clean(command.all).await;
     if let Ok(cleaned) = &containers {
-        removed.extend(cleaned.removed.iter().map(|what| format!("removed {what}")));
+        removed.extend_from_slice(&cleaned.removed);
         for line in &cleaned.left {
             output::note(line);
         }
     }
-    output::result(if removed.is_empty() { "nothing to remove".into() } else { removed.join("\n") }.as_str());
-    match containers {
-        Ok(_) => Exit::Pass,
-        Err(k3s::K3sError::NoEngine(_)) if !k3s::may_be_left() => Exit::Pass,
-        Err(error) => {
-            output::error(&format!("containers may be left: {}", campaign::chain(&error)));
-            Exit::Environment
-        }
+    // Where no node was ever started, there need not be an engine that could be asked.
+    let failed = containers.err().filter(|error| k3s::may_be_left() || !matches!(error, k3s::K3sError::NoEngine(_)));
+    if removed.is_empty() && failed.is_none() {
+        output::result("nothing to remove");
     }
+    for what in removed {
+        output::result(&format!("removed {what}"));
+    }
+    let Some(error) = failed else { return Exit::Pass };
+    output::error(&format!("containers may be left: {}", campaign::chain(&error)));
+    Exit::Environment
 }

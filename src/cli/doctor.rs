@@ -14,6 +14,7 @@ use crate::{
     cluster::{
         Cluster as _,
         embedded::Embedded,
+        envtest::{Binaries, EnvtestError},
         k3s::{self, Check, State},
     },
     scenario::{format::Lane, resolve::cache_dir},
@@ -30,10 +31,7 @@ struct Report {
 pub async fn doctor(command: &Command) -> Exit {
     let mut reports = vec![
         Report { lane: Lane::Embedded, checks: vec![embedded().await, cache(&cache_dir())] },
-        Report {
-            lane: Lane::Envtest,
-            checks: envtest(std::env::var_os("KUBEBUILDER_ASSETS").as_deref().map(Path::new)),
-        },
+        Report { lane: Lane::Envtest, checks: vec![envtest(Binaries::at_hand())] },
         Report { lane: Lane::K3s, checks: k3s::diagnose(command.k3s_image.as_deref()).await },
     ];
     let wanted = command.cluster.map(Lane::from);
@@ -82,19 +80,14 @@ fn cache(folder: &Path) -> Check {
     }
 }
 
-fn envtest(assets: Option<&Path>) -> Vec<Check> {
+fn envtest(found: Result<Binaries, EnvtestError>) -> Check {
     const NAME: &str = "binaries";
-    let advice = "set KUBEBUILDER_ASSETS to a folder with kube-apiserver and etcd, such as the one that \
-                  `k3s/build.sh binaries` prints";
-    let Some(assets) = assets.filter(|path| !path.as_os_str().is_empty()) else {
-        return vec![Check::missing(NAME, "KUBEBUILDER_ASSETS is not set", advice)];
-    };
-    let lacks: Vec<&str> = ["kube-apiserver", "etcd"].into_iter().filter(|name| !assets.join(name).is_file()).collect();
-    let shown = assets.display();
-    vec![match lacks.as_slice() {
-        [] => Check::ok(NAME, format!("{shown}")),
-        lacks => Check::missing(NAME, format!("{shown} lacks {}", lacks.join(" and ")), advice),
-    }]
+    match found {
+        Ok(binaries) => Check::ok(NAME, binaries.folder().display().to_string()),
+        Err(error) => {
+            Check::missing(NAME, campaign::chain(&error), "run `k3s/build.sh binaries`, or set KUBEBUILDER_ASSETS")
+        }
+    }
 }
 
 fn kubeconfig() -> Check {
@@ -165,15 +158,11 @@ mod tests {
     }
 
     #[test]
-    fn binaries_are_looked_for_one_by_one() {
-        let folder = tempfile::tempdir().unwrap();
-        assert_eq!(envtest(None)[0].state, State::Missing);
-        std::fs::write(folder.path().join("etcd"), "").unwrap();
-        let found = &envtest(Some(folder.path()))[0];
-        assert_eq!(found.state, State::Missing);
-        assert!(found.found.ends_with("lacks kube-apiserver"), "{}", found.found);
-        std::fs::write(folder.path().join("kube-apiserver"), "").unwrap();
-        assert_eq!(envtest(Some(folder.path()))[0].state, State::Ok);
+    fn missing_binaries_are_told_with_what_to_do() {
+        let lacking = EnvtestError::Incomplete { folder: "/assets".into(), missing: "etcd" };
+        let check = envtest(Err(lacking));
+        assert_eq!(check.state, State::Missing);
+        assert!(check.found.contains("no etcd"), "{}", check.found);
     }
 
     #[test]

@@ -26,8 +26,9 @@ pub fn set_up(global: &Global) {
     };
     let _ = COLOUR.set((wanted(std::io::stdout().is_terminal()), wanted(std::io::stderr().is_terminal())));
     let level = match (global.quiet, global.verbose) {
-        (true, _) => "error",
-        (false, 0) => "warn",
+        // Requests that fail and are repeated are no news, and the client tells of each.
+        (true, _) => "error,kube_client=off",
+        (false, 0) => "warn,kube_client=off",
         (false, 1) => "info",
         (false, _) => "debug",
     };

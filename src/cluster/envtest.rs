@@ -31,23 +31,19 @@ use std::{
 };
 
 use futures::future::BoxFuture;
-use http::Request;
 use reconverge_apiserver::controllers::{
     driver::State,
     remote::{RemoteControllers, RemoteError},
 };
-use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use self::{binaries::Binaries, leftovers::clean, process::kill_everything};
 use self::{plane::Plane, settings::Settings};
-use super::{Capabilities, Cluster, ClusterError, Endpoint, Provider};
+use super::{Capabilities, Cluster, ClusterError, Endpoint, Provider, access};
 use crate::{clock::wall, scenario::format::Lane, seed::Seed};
 
 /// Each control plane takes half a gigabyte and most of a processor while it starts.
 const MOST: usize = 2;
-/// No run lasts longer.
-const TOKEN_SECONDS: u32 = 86_400;
 
 /// Why there is no control plane.
 #[derive(Debug, thiserror::Error)]
@@ -248,24 +244,7 @@ impl Cluster for Lent {
         namespace: &'a str,
         name: &'a str,
     ) -> BoxFuture<'a, Result<String, ClusterError>> {
-        Box::pin(async move {
-            let body = json!({
-                "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
-                "spec": {"expirationSeconds": TOKEN_SECONDS},
-            });
-            let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token");
-            let request = Request::post(path)
-                .header("content-type", "application/json")
-                .body(body.to_string().into_bytes())
-                .map_err(EnvtestError::http)?;
-            match self.plane.client.request::<Value>(request).await {
-                Ok(answer) => Ok(answer["status"]["token"].as_str().unwrap_or_default().to_owned()),
-                Err(kube::Error::Api(status)) if status.code == 404 => {
-                    Err(ClusterError::NoServiceAccount { namespace: namespace.into(), name: name.into() })
-                }
-                Err(error) => Err(EnvtestError::request("ask for the token of a ServiceAccount")(error).into()),
-            }
-        })
+        Box::pin(access::token(&self.plane.client, namespace, name))
     }
 
     fn shutdown(self: Box<Self>) -> BoxFuture<'static, ()> {

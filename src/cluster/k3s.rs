@@ -29,7 +29,7 @@ use std::{path::PathBuf, sync::Arc};
 use futures::future::BoxFuture;
 use tokio::sync::{Mutex, Semaphore};
 
-use super::{Cluster, ClusterError, Provider, owner};
+use super::{Cluster, ClusterError, Provider};
 use crate::{scenario::format::Lane, seed::Seed};
 use engine::Engine;
 use image::Choice;

@@ -11,8 +11,8 @@
 pub mod embedded;
 pub mod envtest;
 pub mod tester;
-pub mod owner;
 pub mod access;
+pub mod owner;
 pub mod wipe;
 pub mod busy;
 pub mod k3s;
@@ -68,7 +68,7 @@ pub enum ClusterError {
     Unsupported(&'static str),
     #[error("could not start the embedded API server")]
     Embedded(#[source] std::io::Error),
-    #[error("the envtest lane failed")]
+    #[error(transparent)]
     Envtest(#[from] envtest::EnvtestError),
     #[error("could not {doing}")]
     Request {

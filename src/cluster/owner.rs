@@ -1,10 +1,13 @@
-//! Which process a container or a process belongs to, and whether that process is still alive.
+//! Which process a container, a folder or a process belongs to, and whether that process is still alive.
 //!
 //! # Guarantees
 //! A process id alone would be taken for alive once it is used again: the start time and the machine's boot are part
 //! of the identity. What another machine or another pid namespace started is never taken for dead.
 
 use std::collections::BTreeMap;
+
+use nix::{sys::signal::kill, unistd::Pid};
+use serde::{Deserialize, Serialize};
 
 /// On everything that this program makes in a container engine.
 pub const LABEL: &str = "dev.reconverge";
@@ -13,10 +16,10 @@ const START: &str = "dev.reconverge.owner-start";
 const HOST: &str = "dev.reconverge.owner-host";
 
 /// A process of some machine.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
     pid: u32,
-    /// Clock ticks from the machine's boot to the start of the process.
+    /// Clock ticks from the machine's boot to the start of the process; empty where the system does not say.
     start: String,
     /// The boot and the pid namespace within which the pid means something.
     host: String,
@@ -35,7 +38,12 @@ impl Owner {
     /// This process.
     #[must_use]
     pub fn me() -> Self {
-        let pid = std::process::id();
+        Self::process(std::process::id())
+    }
+
+    /// Another process of this machine.
+    #[must_use]
+    pub fn process(pid: u32) -> Self {
         Self { pid, start: start_of(pid).unwrap_or_default(), host: host() }
     }
 
@@ -56,6 +64,11 @@ impl Owner {
     }
 
     #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    #[must_use]
     pub fn labels(&self) -> BTreeMap<String, String> {
         [(LABEL, "1"), (PID, &self.pid.to_string()), (START, &self.start), (HOST, &self.host)]
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
@@ -64,7 +77,9 @@ impl Owner {
 
     #[must_use]
     pub fn liveness(&self) -> Liveness {
-        self.judge(&host(), start_of(self.pid).as_deref())
+        // Without start times a number that is used again is taken for alive; nothing of the living is removed.
+        let unknown = || (self.start.is_empty() && exists(self.pid)).then(String::new);
+        self.judge(&host(), start_of(self.pid).or_else(unknown).as_deref())
     }
 
     fn judge(&self, here: &str, start_now: Option<&str>) -> Liveness {
@@ -89,6 +104,10 @@ pub fn host() -> String {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     format!("{}/{}", boot.trim(), namespace.display())
+}
+
+fn exists(pid: u32) -> bool {
+    i32::try_from(pid).is_ok_and(|pid| kill(Pid::from_raw(pid), None).is_ok())
 }
 
 fn start_of(pid: u32) -> Option<String> {

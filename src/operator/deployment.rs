@@ -67,8 +67,15 @@ impl Deployed {
         for image in &plan.images {
             cluster.load_image(image).await?;
         }
+        let mut local = plan.images.clone();
+        for image in images(&plan.object).filter(|image| !plan.images.contains(image)) {
+            // What is not on this machine, the node pulls as it would anywhere.
+            if cluster.load_image(&image).await.is_ok() {
+                local.push(image);
+            }
+        }
         let tester = Tester::new(cluster.client(), &plan.namespace);
-        for object in redirected(plan, &operator.env, front) {
+        for object in redirected(plan, &operator.env, &local, front) {
             tester.apply(&object, USER_MANAGER).await?;
         }
         let pods: Api<Pod> = Api::namespaced(cluster.client(), &plan.namespace);
@@ -204,6 +211,13 @@ impl Deployed {
             pause(LOOK).await;
         }
     }
+}
+
+/// The images that its pods run.
+fn images(deployment: &Value) -> impl Iterator<Item = String> {
+    let of = |kind| deployment.pointer(&format!("/spec/template/spec/{kind}")).and_then(Value::as_array);
+    let containers = ["initContainers", "containers"].into_iter().filter_map(of).flatten();
+    containers.filter_map(|container| container.get("image")?.as_str()).map(str::to_owned)
 }
 
 fn request(doing: &str, source: kube::Error) -> OperatorError {

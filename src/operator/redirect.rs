@@ -27,9 +27,15 @@ pub struct Front {
     pub authority_pem: Option<String>,
 }
 
-/// The objects to apply: the Deployment, and before it what it needs beside.
+/// The objects to apply: the Deployment, and before it what it needs beside. `local` are the images that were loaded from
+/// this machine.
 #[must_use]
-pub fn redirected(plan: &DeploymentPlan, env: &BTreeMap<String, String>, front: &Front) -> Vec<Value> {
+pub fn redirected(
+    plan: &DeploymentPlan,
+    env: &BTreeMap<String, String>,
+    local: &[String],
+    front: &Front,
+) -> Vec<Value> {
     let mut object = plan.object.clone();
     let mut objects = Vec::new();
     let added = variables(env, front);
@@ -37,7 +43,7 @@ pub fn redirected(plan: &DeploymentPlan, env: &BTreeMap<String, String>, front: 
         for kind in ["initContainers", "containers"] {
             for container in pod.get_mut(kind).and_then(Value::as_array_mut).into_iter().flatten() {
                 set_variables(container, &added);
-                keep_local(container, &plan.images);
+                keep_local(container, local);
                 if front.authority_pem.is_some() {
                     push(
                         container,
@@ -142,7 +148,7 @@ mod tests {
     #[test]
     fn every_container_finds_the_proxy_in_its_environment() {
         let env = BTreeMap::from([("BUG".to_owned(), "none".to_owned())]);
-        let objects = redirected(&plan(), &env, &front(None));
+        let objects = redirected(&plan(), &env, &plan().images, &front(None));
         let [deployment] = objects.as_slice() else { panic!("{objects:?}") };
         let pod = &deployment["spec"]["template"]["spec"];
         let wanted = json!([
@@ -164,7 +170,7 @@ mod tests {
     #[test]
     fn fixed_names_and_a_foreign_authority_are_given_to_the_pod() {
         let plan = DeploymentPlan { fixed_address: true, ..plan() };
-        let objects = redirected(&plan, &BTreeMap::new(), &front(Some("PEM")));
+        let objects = redirected(&plan, &BTreeMap::new(), &[], &front(Some("PEM")));
         let [authority, deployment] = objects.as_slice() else { panic!("{objects:?}") };
         assert_eq!(authority["data"]["ca.crt"], "PEM");
         let pod = &deployment["spec"]["template"]["spec"];

@@ -170,7 +170,8 @@ pub struct DeploymentSpec {
     pub build: Vec<String>,
     /// Relative to the scenario file; default: the scenario's directory.
     pub working_directory: Option<String>,
-    /// Images of the local container engine to be loaded into the cluster, such as the one that `build` made.
+    /// Images of the local container engine that are loaded into the cluster. Those that the Deployment names are
+    /// anyway, where the engine has them.
     pub images: Vec<String>,
     /// Added to the environment of the Deployment's containers.
     pub env: BTreeMap<String, String>,

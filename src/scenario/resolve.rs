@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use super::{
     check::{KnownIds, check, check_ids},
+    duration::Span,
     error::{Problem, ScenarioError},
     fill::Filler,
     format::{Lane, Manifest, OperatorSpec, Perturbation, Scenario},
@@ -339,6 +340,18 @@ pub fn expand_crash_points(perturbation: &PlannedPerturbation, writes: u64) -> V
     }
 }
 
+/// Real pods come and go in seconds, not in milliseconds: shorter times of a scenario are lengthened to these where it
+/// runs with them. The bound of recovery is not: it is the operator's.
+const SETTLE_PODS: Span = Span::from_secs(2);
+const DEADLINE_PODS: Span = Span::from_secs(60);
+
+fn at_least(span: Span, lane: Lane, least: Span) -> Span {
+    match lane {
+        Lane::Embedded | Lane::Envtest => span,
+        Lane::K3s | Lane::Kubeconfig => span.max(least),
+    }
+}
+
 /// Resolves a scenario into what one run does; without a perturbation it is a reference run.
 ///
 /// # Errors
@@ -371,8 +384,8 @@ pub fn plan(
         operator: operator::plan(loaded, lane, context, &filler)?,
         workload: workload.collect(),
         expect: spec.expect.iter().map(|expectation| filler.expectation(expectation)).collect(),
-        settle: spec.settle,
-        deadline: spec.deadline,
+        settle: at_least(spec.settle, lane, SETTLE_PODS),
+        deadline: at_least(spec.deadline, lane, DEADLINE_PODS),
         recovery_within: spec.recovery.within,
         probe,
         perturbation,

@@ -17,12 +17,15 @@ use std::{
 };
 
 use nix::{
-    sys::signal::{Signal, kill, killpg},
+    sys::signal::{Signal, killpg},
     unistd::Pid,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::clock::{RunClock, pause};
+use crate::{
+    clock::{RunClock, pause},
+    cluster::owner::{Liveness, Owner},
+};
 
 /// The folders of this process.
 static FOLDERS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
@@ -32,42 +35,10 @@ const OWNER: &str = "owner.json";
 /// How long a killed process may take to be gone.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
 
-/// A process that cannot be mistaken for a later one with its number.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Process {
-    pid: i32,
-    /// In clock ticks since the machine started; 0 where the system does not say.
-    started: u64,
-}
-
-impl Process {
-    fn of(pid: i32) -> Self {
-        Self { pid, started: start_of(pid).unwrap_or_default() }
-    }
-
-    fn is_alive(&self) -> bool {
-        if Path::new("/proc/self/stat").exists() {
-            return start_of(self.pid) == Some(self.started);
-        }
-        kill(Pid::from_raw(self.pid), None).is_ok()
-    }
-}
-
-/// When a process started; `None` when it is dead, or only waits for its parent to hear of its end.
-fn start_of(pid: i32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in brackets may have spaces and brackets itself; the state is the first field after it, the start the
-    // twentieth.
-    let (_, rest) = stat.rsplit_once(')')?;
-    let fields: Vec<&str> = rest.split_whitespace().collect();
-    let is_dead = matches!(*fields.first()?, "Z" | "X");
-    if is_dead { None } else { fields.get(19)?.parse().ok() }
-}
-
 #[derive(Debug, Serialize, Deserialize)]
 struct Record {
-    owner: Process,
-    programs: Vec<Process>,
+    owner: Owner,
+    programs: Vec<Owner>,
 }
 
 /// A folder that only this user may read; it is removed with everything in it when this is dropped.
@@ -84,7 +55,7 @@ impl Folder {
 
     fn create_in(parent: &Path) -> io::Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let pid = i32::try_from(std::process::id()).map_err(io::Error::other)?;
+        let pid = std::process::id();
         loop {
             let path = parent.join(format!("{PREFIX}{pid}-{}", NEXT.fetch_add(1, Ordering::Relaxed)));
             match std::fs::DirBuilder::new().mode(0o700).create(&path) {
@@ -92,7 +63,7 @@ impl Folder {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
                 Ok(()) => {
-                    let folder = Self { path, record: Record { owner: Process::of(pid), programs: Vec::new() } };
+                    let folder = Self { path, record: Record { owner: Owner::me(), programs: Vec::new() } };
                     FOLDERS.lock().unwrap_or_else(PoisonError::into_inner).insert(folder.path.clone());
                     folder.write()?;
                     return Ok(folder);
@@ -106,8 +77,8 @@ impl Folder {
     }
 
     /// Notes that a program belongs to it.
-    pub(super) fn note(&mut self, pid: i32) -> io::Result<()> {
-        self.record.programs.push(Process::of(pid));
+    pub(super) fn note(&mut self, pid: u32) -> io::Result<()> {
+        self.record.programs.push(Owner::process(pid));
         self.write()
     }
 
@@ -130,7 +101,7 @@ pub(super) fn remove_own_folders() {
     }
 }
 
-/// Ends what is left of control planes whose harness is dead; gives one line for each. Nothing left gives none.
+/// Ends what is left of control planes whose harness is dead; says what was removed, one line for each.
 pub async fn clean() -> Vec<String> {
     clean_in(&std::env::temp_dir()).await
 }
@@ -142,31 +113,31 @@ async fn clean_in(parent: &Path) -> Vec<String> {
         let name = entry.file_name().to_string_lossy().into_owned();
         let Some((pid, _)) = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-')) else { continue };
         let record = read(&entry.path());
-        let is_owned = match (&record, pid.parse()) {
-            (Some(record), _) => record.owner.is_alive(),
-            // It died before it wrote the record, or is about to write it.
-            (None, Ok(pid)) => start_of(pid).is_some(),
-            (None, Err(_)) => true,
+        // Without a record it died before it wrote one, or is about to write it.
+        let owner = match (&record, pid.parse()) {
+            (Some(record), _) => record.owner.liveness(),
+            (None, Ok(pid)) => Owner::process(pid).liveness(),
+            (None, Err(_)) => continue,
         };
-        if is_owned {
+        if owner != Liveness::Dead {
             continue;
         }
-        let programs = record.map(|record| record.programs).unwrap_or_default();
-        let alive: Vec<&Process> = programs.iter().filter(|program| program.is_alive()).collect();
-        for program in &alive {
-            let _ = killpg(Pid::from_raw(program.pid), Signal::SIGKILL);
+        let mut alive = record.map(|record| record.programs).unwrap_or_default();
+        alive.retain(|program| program.liveness() == Liveness::Alive);
+        for group in alive.iter().filter_map(|program| i32::try_from(program.pid()).ok()) {
+            let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
         }
         let clock = RunClock::start();
         let deadline = clock.deadline(GONE_WITHIN);
-        while alive.iter().any(|program| program.is_alive()) && !deadline.passed(clock) {
+        while alive.iter().any(|program| program.liveness() == Liveness::Alive) && !deadline.passed(clock) {
             pause(Duration::from_millis(20)).await;
         }
         let path = entry.path();
         let shown = path.display();
-        told.push(match std::fs::remove_dir_all(&path) {
-            Ok(()) => format!("removed the control plane {shown} of process {pid}, {} programs", alive.len()),
-            Err(error) => format!("could not remove {shown}: {error}"),
-        });
+        match std::fs::remove_dir_all(&path) {
+            Ok(()) => told.push(format!("control plane {shown} of process {pid}, {} programs", alive.len())),
+            Err(error) => tracing::warn!(%error, "cannot remove {shown}"),
+        }
     }
     told
 }
@@ -197,11 +168,10 @@ mod tests {
         let mut dead = Command::new("true").spawn().unwrap();
         let mut left =
             std::os::unix::process::CommandExt::process_group(Command::new("sleep").arg("600"), 0).spawn().unwrap();
-        let (owner, program) = (i32::try_from(dead.id()).unwrap(), i32::try_from(left.id()).unwrap());
+        let owner = dead.id();
+        let record = Record { owner: Owner::process(owner), programs: vec![Owner::process(left.id())] };
         let folder = parent.path().join(format!("{PREFIX}{owner}-1"));
         std::fs::create_dir(&folder).unwrap();
-        // The start time is another one, as when its number was given to somebody else.
-        let record = Record { owner: Process { pid: owner, started: 1 }, programs: vec![Process::of(program)] };
         std::fs::write(folder.join(OWNER), serde_json::to_vec(&record).unwrap()).unwrap();
         dead.wait().unwrap();
         let told = clean_in(parent.path()).await;

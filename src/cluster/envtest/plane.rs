@@ -16,12 +16,14 @@ use std::{
 };
 
 use http::Request;
+use hyper_util::rt::TokioExecutor;
+use kube::client::ConfigExt as _;
 use reconverge_apiserver::{
     clock::SystemClock,
     controllers::{
         self,
         kubelet::Timing,
-        remote::{self, RemoteControllers},
+        remote::{self, BoxError, RemoteControllers},
     },
     server::local_objects,
 };
@@ -60,7 +62,10 @@ pub(super) struct Plane {
     programs: Vec<Program>,
     folder: Folder,
     pub etcd: Etcd,
+    /// The harness's own.
     pub client: kube::Client,
+    /// For questions that may well be answered with an error: it neither repeats nor logs.
+    plain: kube::Client,
     pub endpoint: Endpoint,
     pub token: String,
     /// As in `1.34.4`.
@@ -117,12 +122,13 @@ impl Plane {
         ] {
             write(&layout.file(name), text)?;
         }
-        let client = client(&layout.file("admin.kubeconfig")).await?;
+        let (client, plain) = clients(&layout.file("admin.kubeconfig")).await?;
         let mut plane = Self {
             programs: Vec::new(),
             folder,
             etcd: Etcd::new(layout.etcd_url()),
             client,
+            plain,
             endpoint,
             token,
             version: String::new(),
@@ -181,7 +187,7 @@ impl Plane {
         let deadline = clock.deadline(settings.start);
         loop {
             self.is_alive()?;
-            let error = match get(&self.client, path).await {
+            let error = match get(&self.plain, path).await {
                 Ok(_) => return Ok(()),
                 Err(error) => error,
             };
@@ -227,7 +233,7 @@ impl Plane {
         } else {
             controllers::standard(&self.endpoint.ca_pem, Timing::default())
         };
-        let transport = Arc::new(Connected(self.client.clone()));
+        let transport = Arc::new(Connected(self.plain.clone()));
         Ok(remote::start(transport, list, Arc::new(SystemClock), seed.derive("cluster").0).await?)
     }
 
@@ -272,13 +278,22 @@ pub(super) async fn get(client: &kube::Client, path: &str) -> Result<String, kub
     client.request_text(request).await
 }
 
-async fn client(path: &Path) -> Result<kube::Client, EnvtestError> {
+/// The usual client, and one without its layers for repetition and logs.
+async fn clients(path: &Path) -> Result<(kube::Client, kube::Client), EnvtestError> {
     let config = kube::config::Kubeconfig::read_from(path).map_err(EnvtestError::kubeconfig)?;
     let options = kube::config::KubeConfigOptions::default();
     let mut config = kube::Config::from_custom_kubeconfig(config, &options).await.map_err(EnvtestError::kubeconfig)?;
     // It is on this machine, whatever the environment says about the way out.
     config.proxy_url = None;
-    kube::Client::try_from(config).map_err(EnvtestError::request("connect to a control plane"))
+    let failed = || EnvtestError::request("connect to a control plane");
+    let connector = config.rustls_https_connector().map_err(failed())?;
+    let plain = tower::ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer().map_err(failed())?)
+        .map_err(BoxError::from)
+        .service(hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build(connector));
+    let plain = kube::Client::new(plain, "default");
+    Ok((kube::Client::try_from(config).map_err(failed())?, plain))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), EnvtestError> {

@@ -72,8 +72,8 @@ impl Program {
         Ok(Self { name, child, group, log })
     }
 
-    pub(super) fn id(&self) -> i32 {
-        self.group
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// The error that says how it ended, when it has.
@@ -172,7 +172,7 @@ mod tests {
         let log = folder.path().join("log");
         let script = ["-c".to_owned(), "echo started; sleep 600 & wait".to_owned()];
         let mut program = Program::start("sh", Path::new("/bin/sh"), &script, Some(log)).unwrap();
-        let group = Pid::from_raw(program.id());
+        let group = Pid::from_raw(program.group);
         let clock = RunClock::start();
         let deadline = clock.deadline(Duration::from_secs(10));
         while !program.log_tail().contains("started") {

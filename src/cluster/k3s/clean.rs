@@ -8,8 +8,8 @@ use super::{
     K3sError,
     engine::Engine,
     kept::{self, Slot},
-    owner::{Liveness, Owner},
 };
+use crate::cluster::owner::{Liveness, Owner};
 
 /// What was done, one line for each thing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -21,7 +21,8 @@ use testcontainers::bollard::{
 };
 use tokio::io::AsyncWriteExt as _;
 
-use super::{K3sError, owner};
+use super::K3sError;
+use crate::cluster::owner;
 
 /// An engine that does not answer within this time is not there.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);

@@ -13,7 +13,8 @@ use std::{
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::{K3sError, owner};
+use super::K3sError;
+use crate::cluster::owner;
 use crate::{cluster::wipe::Baseline, scenario::resolve::cache_dir};
 
 /// Before every name of a node.

@@ -20,7 +20,8 @@ use testcontainers::{
     runners::AsyncRunner as _,
 };
 
-use super::{K3sError, engine::Engine, image, owner::Owner};
+use super::{K3sError, engine::Engine, image};
+use crate::cluster::owner::Owner;
 
 /// Where the API server listens in the container.
 pub const API_PORT: u16 = 6443;
