@@ -107,7 +107,10 @@ pub async fn run(setup: Setup) -> Result<RunRecord, RunError> {
     let history_file = setup.directory.join("history.jsonl");
     let recorder = Recorder::new(clock, Some(&history_file)).map_err(|source| write_error(&history_file, source))?;
     setup.events.send(Event::RunStarted { run: setup.name.clone() });
-    let cluster = setup.clusters.provide(setup.plan.seed).await?;
+    let cluster = tokio::select! {
+        cluster = setup.clusters.provide(setup.plan.seed) => cluster?,
+        () = setup.cancel.cancelled() => return Err(RunError::Interrupted),
+    };
     let description = cluster.describe();
     let done = tokio::select! {
         done = on_cluster(&setup, cluster.as_ref(), &recorder) => done,

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     campaign::Judge,
-    cluster::{self, ClusterError, LaneOptions, Provider},
+    cluster::{self, ClusterError, LaneOptions, Provider, k3s},
     scenario::format::Lane,
 };
 
@@ -71,6 +71,8 @@ impl Lanes {
                 output::note(&line);
             }
         }
+        // A node whose start was interrupted has no provider yet.
+        k3s::abandon_everything().await;
     }
 }
 

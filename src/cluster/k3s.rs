@@ -36,7 +36,7 @@ use image::Choice;
 use kept::Slot;
 use node::{Lease, Node};
 
-pub use clean::{Cleaned, clean};
+pub use clean::{Cleaned, clean, may_be_left};
 pub use diagnose::{Check, State, diagnose};
 pub use node::abandon_everything;
 
@@ -107,14 +107,14 @@ impl Nodes {
     /// The node as it was when it was new; a new one when the old one cannot be emptied.
     async fn fresh(&self) -> Result<Arc<Node>, ClusterError> {
         let mut held = self.node.lock().await;
-        if let Some(node) = held.take() {
+        if let Some(node) = held.as_ref() {
             match node.wipe().await {
-                Ok(_) => return Ok(Arc::clone(held.insert(node))),
+                Ok(_) => return Ok(Arc::clone(node)),
                 Err(error) => tracing::warn!("the node is replaced, because it could not be emptied: {error}"),
             }
-            if let Some(node) = Arc::into_inner(node) {
-                node.remove().await?;
-            }
+        }
+        if let Some(node) = held.take().and_then(Arc::into_inner) {
+            node.remove().await?;
         }
         let node = Arc::new(begin(self.image.as_deref()).await?);
         Ok(Arc::clone(held.insert(node)))
@@ -192,6 +192,14 @@ async fn begin(wanted: Option<&str>) -> Result<Node, ClusterError> {
         slot.forget();
     }
     Node::start(engine, order, slot).await
+}
+
+/// Whether a node can be started here, without starting one.
+///
+/// # Errors
+/// When there is no engine, or no image that is here or can be pulled.
+pub async fn is_at_hand(wanted: Option<&str>) -> Result<String, K3sError> {
+    at_hand(&Engine::connect().await?, wanted).await
 }
 
 /// An image that is here, pulled if need be.

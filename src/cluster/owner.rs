@@ -1,4 +1,4 @@
-//! Which process a container or a folder belongs to, and whether that process is still alive.
+//! Which process a container, a folder or a process belongs to, and whether that process is still alive.
 //!
 //! # Guarantees
 //! A process id alone would be taken for alive once it is used again: the start time and the machine's boot are part
@@ -55,6 +55,14 @@ impl Owner {
         Some(Self { pid, start: labels.get(START)?.clone(), host: labels.get(HOST)?.clone() })
     }
 
+    /// What [`Owner`] prints.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.splitn(3, ' ');
+        let (pid, start, host) = (parts.next()?.parse().ok()?, parts.next()?.to_owned(), parts.next()?.to_owned());
+        Some(Self { pid, start, host })
+    }
+
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.pid
@@ -87,7 +95,7 @@ impl Owner {
 
 impl std::fmt::Display for Owner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "process {}", self.pid)
+        write!(f, "{} {} {}", self.pid, self.start, self.host)
     }
 }
 
@@ -135,7 +143,8 @@ mod tests {
     fn this_process_is_alive_and_its_labels_say_who_it_is() {
         let me = Owner::me();
         assert_eq!(me.liveness(), Liveness::Alive);
-        assert_eq!(Owner::of(&me.labels()), Some(me));
+        assert_eq!(Owner::of(&me.labels()).as_ref(), Some(&me));
+        assert_eq!(Owner::parse(&me.to_string()), Some(me));
     }
 
     #[test]

@@ -10,6 +10,7 @@
 
 pub mod install;
 pub mod process;
+pub mod leftovers;
 pub mod redirect;
 mod pods;
 pub mod deployment;

@@ -26,9 +26,10 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::{OperatorError, Supervision};
+use super::{OperatorError, Supervision, leftovers};
 use crate::{
-    clock::pause, event::MarkName, history::Recorder, observe::record::OperatorExit, scenario::plan::OperatorPlan,
+    clock::pause, cluster::owner::Owner, event::MarkName, history::Recorder, observe::record::OperatorExit,
+    scenario::plan::OperatorPlan,
 };
 
 /// Lines of output that an exit's record keeps.
@@ -64,7 +65,8 @@ impl Launch {
     pub fn new(plan: &OperatorPlan, kubeconfig: &Path, port: u16, log: &Path) -> Self {
         let path = kubeconfig.display().to_string();
         let fill = |text: &String| text.replace("{{kubeconfig}}", &path).replace("{{port}}", &port.to_string());
-        let mut env: Vec<(String, String)> = vec![("KUBECONFIG".into(), path.clone())];
+        let owner = Owner::me().to_string();
+        let mut env = vec![("KUBECONFIG".to_owned(), path.clone()), (leftovers::VARIABLE.to_owned(), owner)];
         env.extend(plan.env.iter().map(|(name, value)| (name.clone(), fill(value))));
         Self {
             command: plan.command.iter().map(fill).collect(),

@@ -6,6 +6,7 @@
 //! skip a failure.
 
 mod envtest;
+mod k3s;
 mod pods;
 mod program;
 mod scenarios;
@@ -21,6 +22,7 @@ fn main() {
     let mut trials = scenarios::trials();
     trials.extend(program::trials());
     trials.extend(envtest::trials());
+    trials.extend(k3s::trials());
     trials.extend(pods::trials());
     let conclusion = libtest_mimic::run(&arguments, trials);
     envtest::close();

@@ -21,6 +21,7 @@ use reconverge::{
 use tokio::runtime::Runtime;
 
 use crate::{
+    k3s,
     scenarios::{self, How},
     table,
 };
@@ -35,16 +36,14 @@ const CHOSEN: &[(&str, &[&str])] = &[
     ("specimens/finalizer-never-removed", &[]),
     ("specimens/orphan-left", &[]),
     ("specimens/panic-on-conflict", &[]),
-    ("specimens/secret-rotated-at-start", &[]),
 ];
 
 pub fn trials() -> Vec<Trial> {
+    let reason = k3s::reason_to_skip();
     CHOSEN
         .iter()
         .map(|(name, only)| {
-            let reason = (!scenarios::is_wanted(TIER))
-                .then(|| format!("set RECONVERGE_TIERS={TIER} to run it in a pod; needs a container engine"));
-            scenarios::trial_unless(reason, format!("{TIER}::{name}"), move || one(name, only))
+            scenarios::trial_unless(reason.clone(), format!("{TIER}::{name}"), move || one(name, only))
         })
         .collect()
 }

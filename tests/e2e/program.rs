@@ -16,12 +16,13 @@ type Check = fn(&Path) -> Result<(), Failed>;
 
 /// One trial for each promise of the command line.
 pub fn trials() -> Vec<Trial> {
-    let all: [(&str, Check); 10] = [
+    let all: [(&str, Check); 11] = [
         ("help_teaches", help_teaches),
         ("wrong_argument_is_64", wrong_argument_is_64),
         ("wrong_scenario_names_line_and_column", wrong_scenario_names_line_and_column),
         ("nothing_selected_is_4", nothing_selected_is_4),
-        ("unavailable_lane_is_refused", unavailable_lane_is_refused),
+        ("cluster_of_somebody_is_refused", cluster_of_somebody_is_refused),
+        ("doctor_says_what_works", doctor_says_what_works),
         ("schema_and_explain_answer", schema_and_explain_answer),
         ("fault_that_cannot_fire_is_inconclusive", fault_that_cannot_fire_is_inconclusive),
         ("finding_has_diff_and_replay_that_reproduces", finding_has_diff_and_replay_that_reproduces),
@@ -38,7 +39,7 @@ pub fn trials() -> Vec<Trial> {
         .collect()
 }
 
-fn program(arguments: &[&str]) -> Command {
+pub fn program(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_reconverge"));
     command.args(arguments).env_remove("RECONVERGE_TIERS").env("NO_COLOR", "1");
     // cargo has built the specimen together with this test.
@@ -46,15 +47,15 @@ fn program(arguments: &[&str]) -> Command {
     command
 }
 
-fn run(arguments: &[&str]) -> Result<Output, Failed> {
+pub fn run(arguments: &[&str]) -> Result<Output, Failed> {
     Ok(program(arguments).output()?)
 }
 
-fn text(bytes: &[u8]) -> String {
+pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn expect(condition: bool, what: &str, output: &Output) -> Result<(), Failed> {
+pub fn expect(condition: bool, what: &str, output: &Output) -> Result<(), Failed> {
     if condition {
         return Ok(());
     }
@@ -62,7 +63,7 @@ fn expect(condition: bool, what: &str, output: &Output) -> Result<(), Failed> {
     Err(format!("{what}\nexit: {:?}\nstdout:\n{out}\nstderr:\n{err}", output.status.code()).into())
 }
 
-fn expect_exit(code: i32, output: &Output) -> Result<(), Failed> {
+pub fn expect_exit(code: i32, output: &Output) -> Result<(), Failed> {
     expect(output.status.code() == Some(code), &format!("expected exit code {code}"), output)
 }
 
@@ -70,7 +71,7 @@ fn help_teaches(_: &Path) -> Result<(), Failed> {
     let output = run(&["--help"])?;
     expect_exit(0, &output)?;
     let help = text(&output.stdout);
-    for word in ["run", "replay", "lint", "explain", "schema", "analyze", "cluster", "Exit codes", "inconclusive"] {
+    for word in ["run", "replay", "lint", "explain", "schema", "analyze", "cluster", "clean", "doctor", "Exit codes", "inconclusive"] {
         expect(help.contains(word), &format!("--help does not mention {word}"), &output)?;
     }
     Ok(())
@@ -112,11 +113,39 @@ fn nothing_selected_is_4(_: &Path) -> Result<(), Failed> {
     expect_exit(4, &run(&["run", "--filter", "^no-such-scenario$", "scenarios/quickstart"])?)
 }
 
-fn unavailable_lane_is_refused(folder: &Path) -> Result<(), Failed> {
+/// Whoever has a cluster at work in their kubeconfig must not lose it by a word on the command line.
+fn cluster_of_somebody_is_refused(folder: &Path) -> Result<(), Failed> {
     let runs = folder.display().to_string();
-    let output = run(&["run", "--cluster", "k3s", "--runs-dir", &runs, "scenarios/quickstart"])?;
-    expect_exit(64, &output)?;
-    expect(text(&output.stderr).contains("k3s"), "the lane is not named", &output)
+    let endpoint =
+        reconverge::cluster::Endpoint { url: "https://prod.invalid:6443".into(), ca_pem: "not looked at".into() };
+    let config = folder.join("config");
+    std::fs::write(&config, reconverge::cluster::kubeconfig(&endpoint, "token", "default"))?;
+    let by_flag = ["run", "--cluster", "kubeconfig", "--runs-dir", &runs, "scenarios/quickstart"];
+    let by_variable = ["run", "--runs-dir", &runs, "scenarios/quickstart"];
+    for (arguments, existing) in [(&by_flag[..], "false"), (&by_variable[..], "true")] {
+        let mut command = program(arguments);
+        let output = command.env("KUBECONFIG", &config).env("USE_EXISTING_CLUSTER", existing).output()?;
+        expect_exit(64, &output)?;
+        let message = text(&output.stderr);
+        expect(message.contains("https://prod.invalid:6443"), "the server is not named", &output)?;
+        expect(message.contains("--i-own-this-cluster"), "the way out is not named", &output)?;
+    }
+    Ok(())
+}
+
+fn doctor_says_what_works(folder: &Path) -> Result<(), Failed> {
+    // No engine listens there.
+    let nowhere = format!("unix://{}", folder.join("no.sock").display());
+    let mut command = program(&["doctor", "-o", "json"]);
+    let output = command.env("DOCKER_HOST", &nowhere).env_remove("KUBEBUILDER_ASSETS").output()?;
+    expect_exit(0, &output)?;
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    let lanes = document.pointer("/lanes").and_then(serde_json::Value::as_array).cloned().unwrap_or_default();
+    let works = |name: &str| lanes.iter().find(|lane| lane["lane"] == name).map(|lane| lane["works"] == true);
+    expect(works("embedded") == Some(true) && works("k3s") == Some(false), "wrong lanes work", &output)?;
+    let wanted = program(&["doctor", "--cluster", "k3s"]).env("DOCKER_HOST", &nowhere).output()?;
+    expect_exit(3, &wanted)?;
+    expect(text(&wanted.stdout).contains("DOCKER_HOST"), "it does not say what to do", &wanted)
 }
 
 fn schema_and_explain_answer(_: &Path) -> Result<(), Failed> {
@@ -206,7 +235,7 @@ async fn namespaces(kubeconfig: &Path) -> Result<usize, Failed> {
 }
 
 /// Looks until the condition holds; false when the time is up.
-fn wait_for(within: Duration, condition: impl Fn() -> bool) -> bool {
+pub fn wait_for(within: Duration, condition: impl Fn() -> bool) -> bool {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         tokio::time::timeout(within, async {
@@ -220,7 +249,7 @@ fn wait_for(within: Duration, condition: impl Fn() -> bool) -> bool {
 }
 
 /// Ids of the processes with that name whose parent is `parent`.
-fn children_of(parent: Pid, name: &str) -> Vec<i32> {
+pub fn children_of(parent: Pid, name: &str) -> Vec<i32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries
         .filter_map(|entry| {

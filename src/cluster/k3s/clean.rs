@@ -29,6 +29,13 @@ enum Fate {
     Elsewhere,
 }
 
+/// Whether a node was ever started from this cache; where none was, there is no engine to be asked.
+#[must_use]
+pub fn may_be_left() -> bool {
+    let entries = std::fs::read_dir(kept::directory()).into_iter().flatten().flatten();
+    entries.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with(kept::PREFIX))
+}
+
 /// Removes containers and volumes whose process is dead; with `all`, also kept ones and those of other machines.
 ///
 /// # Errors
