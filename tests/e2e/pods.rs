@@ -42,9 +42,7 @@ pub fn trials() -> Vec<Trial> {
     let reason = k3s::reason_to_skip();
     CHOSEN
         .iter()
-        .map(|(name, only)| {
-            scenarios::trial_unless(reason.clone(), format!("{TIER}::{name}"), move || one(name, only))
-        })
+        .map(|(name, only)| scenarios::trial_unless(reason.clone(), format!("{TIER}::{name}"), move || one(name, only)))
         .collect()
 }
 
