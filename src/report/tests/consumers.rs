@@ -214,7 +214,8 @@ fn junit_files_are_found_by_their_names() {
 
 #[test]
 fn a_build_has_the_fields_that_testgrid_reads() {
-    let verdicts = [example()];
+    let mut verdicts = [example()];
+    verdicts[0].cluster = "k3s v1.34.4 (example/node:v2.0.0)".into();
     let document = Document::new(&verdicts, Some(invocation(1)));
     for name in ["started.json", "finished.json", "testgrid.yaml"] {
         golden(&format!("prow/{name}"), &file(&document, &job(), name));
@@ -226,11 +227,20 @@ fn a_build_has_the_fields_that_testgrid_reads() {
     assert!(
         finished["passed"].is_boolean() && finished["metadata"].as_object().unwrap().values().all(Value::is_string)
     );
-    assert_eq!(finished["metadata"]["kubernetes"], "1.34.4");
     for name in ["build-log.txt", "artifacts/report.txt"] {
         assert!(file(&document, &job(), name).contains("replay: "), "{name}");
     }
     assert_eq!(json::read(&file(&document, &job(), "artifacts/verdict.json")).unwrap(), document);
+    for (cluster, version) in [
+        ("envtest (kube-apiserver 1.34.4)", "1.34.4".into()),
+        ("k3s v1.34.4 (example/node:v2.0.0)", "v1.34.4".into()),
+        ("kubernetes v1.33.1+k3s1 (context demo)", "v1.33.1+k3s1".into()),
+        ("embedded", Value::Null),
+    ] {
+        verdicts[0].cluster = cluster.into();
+        let document = Document::new(&verdicts, Some(invocation(1)));
+        assert_eq!(json_file(&document, &job(), "finished.json")["metadata"]["kubernetes"], version, "{cluster}");
+    }
 }
 
 /// The build passed exactly when the gate did, `--allow-inconclusive` included.
