@@ -71,7 +71,19 @@ fn help_teaches(_: &Path) -> Result<(), Failed> {
     let output = run(&["--help"])?;
     expect_exit(0, &output)?;
     let help = text(&output.stdout);
-    for word in ["run", "replay", "lint", "explain", "schema", "analyze", "cluster", "clean", "doctor", "Exit codes", "inconclusive"] {
+    for word in [
+        "run",
+        "replay",
+        "lint",
+        "explain",
+        "schema",
+        "analyze",
+        "cluster",
+        "clean",
+        "doctor",
+        "Exit codes",
+        "inconclusive",
+    ] {
         expect(help.contains(word), &format!("--help does not mention {word}"), &output)?;
     }
     Ok(())
