@@ -258,6 +258,11 @@ pub enum Event {
     Building {
         command: String,
     },
+    /// A real lane is asked to confirm; its fault-free runs come first.
+    Judging {
+        lane: String,
+        runs: usize,
+    },
     /// More runs were planned.
     RunsAdded {
         runs: usize,

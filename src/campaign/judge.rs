@@ -54,7 +54,8 @@ pub(super) async fn confirm(loaded: &Loaded, options: &Options, verdict: &mut Sc
         fail_fast: false,
         ..options.clone()
     };
-    options.events.send(Event::RunsAdded { runs: loaded.scenario.spec.references as usize });
+    let runs = loaded.scenario.spec.references as usize;
+    options.events.send(Event::Judging { lane: lane.as_str().to_owned(), runs });
     match explore_in(&there.directory, loaded, &there).await {
         Ok(real) => confirm::confirm(verdict, &real),
         Err(why) => confirm::without(verdict, &format!("the {} lane gave no verdict: {why}", lane.as_str())),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::{
     arguments::{Analyze, Global},
     exit::Exit,
-    output,
+    output, publish,
 };
 use crate::campaign;
 
@@ -29,7 +29,7 @@ pub fn analyze(command: &Analyze, _: &Global) -> Exit {
         output::error(&format!("{} holds no runs", command.directory.display()));
         return Exit::Nothing;
     }
-    super::run::print(&verdicts, command.output);
+    publish::print(&verdicts, None, command.output);
     exit
 }
 

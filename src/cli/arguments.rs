@@ -83,6 +83,8 @@ pub enum Command {
     Schema,
     /// Judge a finished run's directory again, without a cluster.
     Analyze(Analyze),
+    /// Print a finished run's verdict in another format, or write it as a build of a Prow job.
+    Report(Report),
     /// Run the embedded API server alone, for kubectl and for curious people; ends with Ctrl-C.
     Cluster(Cluster),
     /// Remove containers, volumes and processes that a killed invocation has left.
@@ -155,7 +157,8 @@ pub struct Running {
     /// Where the run directory goes.
     #[arg(long, default_value = "target/reconverge/runs", env = "RECONVERGE_RUNS")]
     pub runs_dir: PathBuf,
-    /// Also write JUnit to this file; the run directory always holds one.
+    /// Also write JUnit to this file; the run directory always holds one. With ARTIFACTS in the environment, as Prow sets
+    /// it, one more goes there.
     #[arg(long, env = "RECONVERGE_JUNIT")]
     pub junit: Option<PathBuf>,
     /// Leave out the operators' build commands; what they make is there already.
@@ -264,6 +267,59 @@ pub struct Analyze {
     pub allow_inconclusive: bool,
 }
 
+/// `report`.
+#[derive(Debug, Clone, Args)]
+pub struct Report {
+    /// A run directory.
+    #[arg(default_value = "target/reconverge/runs/latest")]
+    pub directory: PathBuf,
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text, env = "RECONVERGE_FORMAT")]
+    pub format: ReportFormat,
+    /// Write to this file instead of stdout; for `prow`, the directory of the build.
+    #[arg(long, value_name = "PATH", required_if_eq("format", "prow"))]
+    pub out: Option<PathBuf>,
+    #[command(flatten)]
+    pub job: JobArguments,
+}
+
+/// The formats by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// What `run` printed.
+    Text,
+    /// verdict.json.
+    Json,
+    Junit,
+    /// The step summary of GitHub Actions, in Markdown.
+    Github,
+    /// A build's directory for Prow and TestGrid, and the configuration of a dashboard.
+    Prow,
+}
+
+/// Which build of which job `--format prow` writes; Prow sets the environment of all of it.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Prow and TestGrid")]
+pub struct JobArguments {
+    /// The job's name; default: `reconverge`.
+    #[arg(long, env = "JOB_NAME")]
+    pub job: Option<String>,
+    /// The build's id, which must sort after earlier ones; default: when the run began, in digits.
+    #[arg(long, env = "BUILD_ID")]
+    pub build_id: Option<String>,
+    /// The repository of the operator; default: of REPO_OWNER and REPO_NAME.
+    #[arg(long, value_name = "ORGANISATION/NAME", env = "RECONVERGE_REPOSITORY")]
+    pub repository: Option<String>,
+    /// The number of the pull request.
+    #[arg(long, value_name = "NUMBER", env = "PULL_NUMBER")]
+    pub pull: Option<String>,
+    /// The commit of the operator; default: PULL_BASE_SHA.
+    #[arg(long, value_name = "COMMIT", env = "PULL_PULL_SHA")]
+    pub revision: Option<String>,
+    /// The bucket that TestGrid shall read.
+    #[arg(long, value_name = "BUCKET", env = "RECONVERGE_TESTGRID_BUCKET")]
+    pub testgrid_bucket: Option<String>,
+}
+
 /// `cluster`.
 #[derive(Debug, Clone, Args)]
 pub struct Cluster {
@@ -349,6 +405,15 @@ mod tests {
         assert!(parse("reconverge replay --seed 7 scenarios/demo").is_err());
         assert!(parse("reconverge replay --run conflict scenarios/demo").is_err());
         assert!(parse("reconverge replay --seed 7 --run conflict").is_err());
+    }
+
+    /// Several files cannot go to stdout.
+    #[test]
+    fn a_build_needs_a_directory() {
+        let Command::Report(report) = parse("reconverge report").unwrap() else { panic!("another command") };
+        assert_eq!((report.format, report.out), (ReportFormat::Text, None));
+        assert!(parse("reconverge report --format prow").is_err());
+        assert!(parse("reconverge report --format prow --out build runs/1").is_ok());
     }
 
     #[test]

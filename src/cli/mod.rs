@@ -17,6 +17,8 @@ mod lint;
 mod list;
 mod output;
 mod progress;
+mod publish;
+mod report;
 mod run;
 mod schema;
 
@@ -62,6 +64,7 @@ async fn dispatch(arguments: Arguments) -> Exit {
         Command::Explain(command) => explain::explain(&command),
         Command::Schema => schema::schema(),
         Command::Analyze(command) => analyze::analyze(&command, &global),
+        Command::Report(command) => report::report(&command),
         Command::Cluster(command) => cluster::cluster(command).await,
         Command::Clean(command) => clean::clean(&command).await,
         Command::Doctor(command) => doctor::doctor(&command).await,

@@ -51,7 +51,7 @@ async fn bar(mut events: UnboundedReceiver<Event>) {
                 bar.set_prefix(scenario);
                 bar.set_length(runs as u64);
             }
-            Event::RunsAdded { runs } => bar.inc_length(runs as u64),
+            Event::RunsAdded { runs } | Event::Judging { runs, .. } => bar.inc_length(runs as u64),
             Event::Building { command } => bar.set_message(format!("building: {command}")),
             Event::RunStarted { run } => {
                 running.insert(run, "starts".to_owned());
@@ -97,6 +97,9 @@ async fn lines(mut events: UnboundedReceiver<Event>) {
                 output::note(&format!("{scenario}: {runs} fault-free runs first"));
             }
             Some(Event::Building { command }) => output::note(&format!("  build: {command}")),
+            Some(Event::Judging { lane, runs }) => {
+                output::note(&format!("  asks {lane} to confirm: {runs} fault-free runs first"));
+            }
             Some(Event::RunsAdded { runs }) => output::note(&format!("  {runs} perturbed runs")),
             Some(Event::RunJudged { run, outcome, why, duration_ms }) => {
                 let seconds = f64::from(u32::try_from(duration_ms).unwrap_or(u32::MAX)) / 1000.0;

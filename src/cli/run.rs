@@ -5,19 +5,19 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::{
-    arguments::{Format, Global, Replay, Run, Running},
+    arguments::{Global, Replay, Run, Running},
     exit::Exit,
     interrupt,
     lanes::Lanes,
     list::{self, Selected},
     output, progress,
+    publish::{self, Finished},
 };
 use crate::{
     campaign::{self, campaign},
     clock,
     cluster::ClusterError,
     event::EventSink,
-    report,
     run::RunError,
     scenario::{format::Lane, resolve, resolve::Context},
     seed::Seed,
@@ -89,6 +89,7 @@ fn said(value: &Value) -> Value {
 }
 
 async fn carry_out(job: Job, global: &Global) -> Exit {
+    let started = clock::wall();
     let cancel = match interrupt::watch() {
         Ok(cancel) => cancel,
         Err(error) => {
@@ -144,12 +145,16 @@ async fn carry_out(job: Job, global: &Global) -> Exit {
     drop(events);
     let _ = shown.await;
     lanes.close(exit != Exit::Pass).await;
-    if let Err(error) = write_reports(&directory, &verdicts, &job.running) {
-        output::error(&campaign::chain(&error));
-        exit = exit.worst(Exit::Environment);
-    }
-    print(&verdicts, job.running.output);
-    if cancel.is_cancelled() { Exit::Interrupted } else { exit }
+    let exit = if cancel.is_cancelled() { Exit::Interrupted } else { exit };
+    let finished = Finished {
+        directory: &directory,
+        verdicts: &verdicts,
+        seed: job.seeds.first().copied().unwrap_or(Seed(1)),
+        invocation: publish::invocation(started, exit),
+    };
+    let written = publish::reports(&finished, job.running.junit.as_deref());
+    publish::print(&verdicts, Some(finished.invocation), job.running.output);
+    exit.worst(written)
 }
 
 async fn one_scenario(
@@ -222,79 +227,4 @@ fn new_run_directory(parent: &Path) -> std::io::Result<PathBuf> {
     std::os::unix::fs::symlink(&name, &link)?;
     std::fs::rename(&link, parent.join("latest"))?;
     Ok(directory)
-}
-
-fn write_reports(directory: &Path, verdicts: &[ScenarioVerdict], running: &Running) -> Result<(), RunError> {
-    for verdict in verdicts {
-        let path = directory.join(&verdict.scenario).join("verdict.json");
-        write(&path, json_of(&path, report::json::scenario(verdict))?.as_bytes())?;
-    }
-    let path = directory.join("verdict.json");
-    write(&path, json_of(&path, report::json::document(verdicts))?.as_bytes())?;
-    let about = report::junit::About {
-        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
-        timestamp: Some(clock::wall().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
-        hostname: None,
-    };
-    let path = directory.join("report").join("junit_reconverge.xml");
-    let junit = report::junit::report(verdicts, &about)
-        .map_err(|error| RunError::Write { path: path.clone(), source: std::io::Error::other(error) })?;
-    write(&path, junit.as_bytes())?;
-    if let Some(path) = &running.junit {
-        write(path, junit.as_bytes())?;
-    }
-    write(&directory.join("report").join("report.txt"), text_of(verdicts, false).as_bytes())?;
-    for_github(verdicts)
-}
-
-/// Annotations and the step summary, where GitHub Actions runs us.
-fn for_github(verdicts: &[ScenarioVerdict]) -> Result<(), RunError> {
-    if std::env::var_os("GITHUB_ACTIONS").is_some() {
-        output::note(report::github::annotations(verdicts).trim_end());
-    }
-    match std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty()) {
-        None => Ok(()),
-        Some(path) => {
-            use std::io::Write as _;
-            let path = PathBuf::from(path);
-            let appended = std::fs::OpenOptions::new()
-                .create(true)
-                .append(true)
-                .open(&path)
-                .and_then(|mut file| file.write_all(report::github::summary(verdicts).as_bytes()));
-            appended.map_err(|source| RunError::Write { path, source })
-        }
-    }
-}
-
-fn write(path: &Path, bytes: &[u8]) -> Result<(), RunError> {
-    let failed = |source| RunError::Write { path: path.to_owned(), source };
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder).map_err(failed)?;
-    }
-    std::fs::write(path, bytes).map_err(failed)
-}
-
-fn json_of(path: &Path, text: serde_json::Result<String>) -> Result<String, RunError> {
-    text.map_err(|error| RunError::Write { path: path.to_owned(), source: error.into() })
-}
-
-fn text_of(verdicts: &[ScenarioVerdict], colour: bool) -> String {
-    let mut text: String =
-        verdicts.iter().map(|verdict| format!("{}\n", report::terminal::scenario(verdict, colour))).collect();
-    if verdicts.len() > 1 {
-        text.push_str(&report::terminal::total(verdicts, colour));
-    }
-    text
-}
-
-/// Prints the result on stdout.
-pub fn print(verdicts: &[ScenarioVerdict], format: Format) {
-    match format {
-        Format::Text => output::result(&text_of(verdicts, output::stdout_colour())),
-        Format::Json => match report::json::document(verdicts) {
-            Ok(text) => output::result(&text),
-            Err(error) => output::error(&format!("could not write JSON: {error}")),
-        },
-    }
 }

@@ -1,10 +1,10 @@
-//! Annotations and the step summary of GitHub Actions.
+//! Annotations, the step summary and the step outputs of GitHub Actions.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, path::Path};
 
 use super::{
     seeds::groups,
-    words::{body, did, shown, tally, worst},
+    words::{body, counts, did, shown, tally, worst},
 };
 use crate::verdict::{Outcome, ScenarioVerdict};
 
@@ -90,6 +90,25 @@ pub fn summary(verdicts: &[ScenarioVerdict]) -> String {
         }
     }
     text
+}
+
+/// Outputs of the step, one a line: `outcome`, how many runs ended so, the seed, and where the reports are. A scenario
+/// of which nothing can be said counts as one inconclusive run.
+#[must_use]
+pub fn outputs(verdicts: &[ScenarioVerdict], seed: u64, directory: &Path, junit: &Path) -> String {
+    let [failed, inconclusive, passed] = counts(verdicts);
+    let unstable = verdicts.iter().filter(|verdict| !verdict.reasons.is_empty()).count();
+    let values = [
+        ("outcome", worst(verdicts).to_string()),
+        ("passed", passed.to_string()),
+        ("failed", failed.to_string()),
+        ("inconclusive", (inconclusive + unstable).to_string()),
+        ("seed", seed.to_string()),
+        ("report-dir", directory.display().to_string()),
+        ("junit", junit.display().to_string()),
+    ];
+    // A line feed in a path would begin another output.
+    values.into_iter().map(|(name, value)| format!("{name}={}\n", value.replace(['\n', '\r'], " "))).collect()
 }
 
 /// A fence longer than any in the text.

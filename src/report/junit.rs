@@ -2,16 +2,24 @@
 //!
 //! # Guarantees
 //! Exactly one level of suites, one per scenario; one test case per run. `name`, `classname` and `time` are always
-//! there; a failure or error always has a message of one line, a type and a body. A violated oracle is a `failure`,
-//! an inconclusive run an `error`. Names hold no seed, time or id. Characters that XML 1.0 cannot hold are left out.
+//! there; a failure or error always has a message of one line, a type and a body. A message is no longer than
+//! dashboards show it, and what had to be cut stands whole in the body. A violated oracle is a `failure`, an
+//! inconclusive run an `error`. Names hold no seed, time or id. Characters that XML 1.0 cannot hold are left out.
+//!
+//! Every run says as numbers how many faults were fired, how many writes came after it had settled, and, where that
+//! was measured, how long it took to recover. A fault-free run has nothing to recover from, and one that never did has
+//! no time: a number that stands for neither would spoil a dashboard's curve.
 
 use std::time::Duration;
 
-use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
+use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite, XmlString};
 
 use super::seeds::{Group, groups};
 use super::words::{body, did, seconds};
 use crate::verdict::{CaseVerdict, Classification, Outcome, ScenarioVerdict};
+
+/// Dashboards cut a longer message, TestGrid in its middle.
+const MESSAGE: usize = 140;
 
 /// What a report says about its making.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -81,6 +89,7 @@ fn test_case(verdict: &ScenarioVerdict, group: &Group<'_>) -> TestCase {
             property("seeds", &group.runs.to_string()),
             property("seeds_passed", &group.passed.to_string()),
         ]);
+        test.add_properties(group.slowest_ms.map(|ms| property("recovery_seconds_max", &seconds(ms))));
     }
     let oracles = case.oracles.iter().map(|oracle| {
         let judgement = serde_json::to_value(oracle.judgement).unwrap_or_default();
@@ -105,9 +114,20 @@ fn named(verdict: &ScenarioVerdict, name: &str, line: Option<usize>, ms: u64, st
 
 fn not_passed(kind: NonSuccessKind, message: &str, type_name: &str, body: &str) -> TestCaseStatus {
     let mut status = TestCaseStatus::non_success(kind);
-    let one_line = message.split_whitespace().collect::<Vec<_>>().join(" ");
-    status.set_message(legal(&one_line)).set_type(type_name).set_description(legal(body));
+    status.set_message(headline(message)).set_type(type_name).set_description(legal(body));
     status
+}
+
+/// One line that nobody has to cut.
+fn headline(message: &str) -> String {
+    // What the XML crate leaves out must not count.
+    let visible = XmlString::new(legal(message));
+    let one_line = visible.as_str().split_whitespace().collect::<Vec<_>>().join(" ");
+    if one_line.chars().count() <= MESSAGE {
+        return one_line;
+    }
+    let cut: String = one_line.chars().take(MESSAGE - 1).collect();
+    format!("{}…", cut.trim_end())
 }
 
 fn properties(case: &CaseVerdict) -> Vec<Property> {

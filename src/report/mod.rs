@@ -2,7 +2,7 @@
 //!
 //! # Flow
 //! [`ScenarioVerdict`](crate::verdict::ScenarioVerdict)s go in; text comes out: [`terminal`], [`json`], [`junit`],
-//! [`github`]. [`explain`] tells about oracles and rules by their ids.
+//! [`github`], [`prow`]. [`explain`] tells about oracles and rules by their ids.
 //!
 //! # Guarantees
 //! Pure: nothing is written, and the same verdict gives the same bytes. Colour and time stamps are given by the
@@ -15,6 +15,7 @@ pub mod explain;
 pub mod github;
 pub mod json;
 pub mod junit;
+pub mod prow;
 pub mod terminal;
 mod seeds;
 mod words;

@@ -12,6 +12,8 @@ pub(super) struct Group<'a> {
     pub shown: &'a CaseVerdict,
     pub runs: usize,
     pub passed: usize,
+    /// Of those runs whose recovery was measured, the slowest.
+    pub slowest_ms: Option<u64>,
 }
 
 impl Group<'_> {
@@ -36,11 +38,14 @@ pub(super) fn groups<'a>(cases: impl IntoIterator<Item = &'a CaseVerdict>) -> Ve
             Some(group) => {
                 group.runs += 1;
                 group.passed += passed;
+                group.slowest_ms = group.slowest_ms.max(case.metrics.recovery_ms);
                 if case.outcome > group.shown.outcome {
                     group.shown = case;
                 }
             }
-            None => groups.push(Group { shown: case, runs: 1, passed }),
+            None => {
+                groups.push(Group { shown: case, runs: 1, passed, slowest_ms: case.metrics.recovery_ms });
+            }
         }
     }
     groups

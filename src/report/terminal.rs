@@ -36,6 +36,16 @@ pub fn scenario(verdict: &ScenarioVerdict, color: bool) -> String {
     page.text
 }
 
+/// Every scenario, and one line about all of them where there are several.
+#[must_use]
+pub fn scenarios(verdicts: &[ScenarioVerdict], color: bool) -> String {
+    let mut text: String = verdicts.iter().map(|verdict| format!("{}\n", scenario(verdict, color))).collect();
+    if verdicts.len() > 1 {
+        text.push_str(&total(verdicts, color));
+    }
+    text
+}
+
 /// One line about all scenarios, for the end.
 #[must_use]
 pub fn total(verdicts: &[ScenarioVerdict], color: bool) -> String {

@@ -1,5 +1,7 @@
 //! Every report of one verdict, compared with the examples in `reports/`. `RECONVERGE_BLESS=1` writes them anew.
 
+mod consumers;
+
 use std::path::Path;
 
 use serde_json::json;
@@ -65,7 +67,7 @@ fn the_examples_are_up_to_date() {
     let verdicts = [example()];
     let text = terminal::scenario(&verdicts[0], false) + "\n" + &terminal::total(&verdicts, false);
     golden("terminal.txt", &text);
-    golden("verdict.json", &json::document(&verdicts).unwrap());
+    golden("verdict.json", &json::Document::new(&verdicts, None).text().unwrap());
     let about = junit::About { tool_version: "0.1.0".into(), ..junit::About::default() };
     golden("junit.xml", &junit::report(&verdicts, &about).unwrap());
     golden("annotations.txt", &github::annotations(&verdicts));

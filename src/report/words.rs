@@ -61,15 +61,16 @@ pub(super) fn body(case: &CaseVerdict) -> String {
     text.trim_end().to_owned()
 }
 
+/// How many runs failed, were inconclusive, and passed.
+pub(super) fn counts(verdicts: &[ScenarioVerdict]) -> [usize; 3] {
+    [Outcome::Fail, Outcome::Inconclusive, Outcome::Pass]
+        .map(|outcome| verdicts.iter().map(|verdict| verdict.count(outcome)).sum())
+}
+
 /// `1 failed, 2 inconclusive, 3 passed`.
 pub(super) fn tally(verdicts: &[ScenarioVerdict]) -> String {
-    let count = |outcome| verdicts.iter().map(|verdict| verdict.count(outcome)).sum::<usize>();
-    format!(
-        "{} failed, {} inconclusive, {} passed",
-        count(Outcome::Fail),
-        count(Outcome::Inconclusive),
-        count(Outcome::Pass)
-    )
+    let [failed, inconclusive, passed] = counts(verdicts);
+    format!("{failed} failed, {inconclusive} inconclusive, {passed} passed")
 }
 
 /// The worst of several verdicts; nothing at all is no success.

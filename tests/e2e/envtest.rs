@@ -1,4 +1,5 @@
-//! The scenarios on a real kube-apiserver: what the embedded server finds a real one must find, too.
+//! The scenarios with a real kube-apiserver as the judge: what the embedded server finds it must find, too, and what
+//! that passes it must pass.
 //!
 //! All trials share one pool of control planes, so that these are wiped and used again as in an invocation of the
 //! program. Skipped unless `RECONVERGE_TIERS` names `envtest` and its programs are at hand.
@@ -10,15 +11,23 @@ use std::{
 
 use libtest_mimic::{Failed, Trial};
 use reconverge::{
+    campaign::Judge,
     cluster::{
         self, LaneOptions, Provider,
         envtest::{Binaries, EnvtestError},
     },
-    scenario::{format::Lane, resolve},
+    scenario::{
+        format::Lane,
+        resolve::{self, Loaded},
+    },
+    verdict::Confirmation,
 };
 use tokio::runtime::Runtime;
 
-use crate::scenarios;
+use crate::{
+    scenarios::{self, How},
+    table,
+};
 
 const TIER: &str = "envtest";
 
@@ -31,11 +40,37 @@ pub fn trials() -> Vec<Trial> {
     ours.map(|(name, loaded)| {
         let run = move || {
             let (runtime, clusters) = shared()?;
-            scenarios::check(&loaded, runtime, Arc::clone(clusters), Some(Lane::Envtest))
+            confirmed(&loaded, runtime, Arc::clone(clusters))
         };
         scenarios::trial_unless(reason.clone(), format!("{TIER}::{name}"), run)
     })
     .collect()
+}
+
+/// Runs a scenario on the embedded lane, and has its findings and a sample of its passes confirmed.
+fn confirmed(loaded: &Loaded, runtime: &Runtime, judges: Arc<dyn Provider>) -> Result<(), Failed> {
+    let how = How {
+        runtime,
+        clusters: cluster::provider(Lane::Embedded, &LaneOptions::default())?,
+        lane: Some(Lane::Embedded),
+        judge: Some(Judge::Lane { lane: Lane::Envtest, clusters: judges, passes: true }),
+        only: &[],
+    };
+    let verdict = scenarios::check(loaded, how)?;
+    let name = &loaded.scenario.metadata.name;
+    let asked: Vec<_> = verdict.all().filter_map(|case| Some((case, case.confirmation.as_ref()?))).collect();
+    let doubtful = asked.iter().find(|(_, confirmation)| !matches!(confirmation, Confirmation::Confirmed { .. }));
+    if let Some((case, confirmation)) = doubtful {
+        return Err(format!("{}: {}", case.name, confirmation.in_words()).into());
+    }
+    if asked.is_empty() {
+        return Err("nobody was asked".into());
+    }
+    // Confirmed means: the same there.
+    for lane in [table::LANES[0], table::LANES[1]] {
+        table::note(name, lane, verdict.outcome.as_str().to_owned());
+    }
+    Ok(())
 }
 
 fn reason_to_skip() -> Option<String> {

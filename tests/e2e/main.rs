@@ -1,13 +1,16 @@
 //! Every scenario as a named test, and the program as its users run it.
 //!
 //! What cannot run here is shown as ignored, with the reason before its name. `RECONVERGE_TIERS=registry` adds the
-//! scenarios that install real operators from package registries, `RECONVERGE_TIERS=envtest` the others on a real
-//! kube-apiserver, `RECONVERGE_TIERS=k3s` what only a node with real pods shows; `RECONVERGE_REQUIRE_ALL=1` makes a skip a failure.
+//! scenarios that install real operators from package registries, `envtest` the others with a real kube-apiserver as the
+//! judge, `k3s` specimens in pods, `k3s-registry` a published operator in a pod; `RECONVERGE_REQUIRE_ALL=1` makes a
+//! skip a failure.
 
 mod envtest;
 mod k3s;
+mod pods;
 mod program;
 mod scenarios;
+mod table;
 
 #[path = "../operators/expected.rs"]
 mod expected;
@@ -20,7 +23,10 @@ fn main() {
     trials.extend(program::trials());
     trials.extend(envtest::trials());
     trials.extend(k3s::trials());
+    trials.extend(pods::trials());
     let conclusion = libtest_mimic::run(&arguments, trials);
     envtest::close();
+    pods::close();
+    table::print();
     conclusion.exit();
 }

@@ -7,7 +7,7 @@ use std::{
 
 use libtest_mimic::{Failed, Trial};
 use reconverge::{
-    campaign::{self, Options},
+    campaign::{self, Judge, Options},
     cluster::{self, LaneOptions, Provider},
     event::EventSink,
     report,
@@ -42,7 +42,10 @@ fn trial(path: PathBuf) -> Trial {
     trial_unless(reason_to_skip(&loaded), name, move || {
         let clusters = cluster::provider(loaded.scenario.spec.cluster.lane, &LaneOptions::default())?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        check(&loaded, &runtime, clusters, None)
+        let how = How { runtime: &runtime, clusters: Arc::clone(&clusters), lane: None, judge: None, only: &[] };
+        let checked = check(&loaded, how);
+        runtime.block_on(clusters.close(false));
+        checked.map(drop)
     })
 }
 
@@ -82,45 +85,47 @@ pub fn is_wanted(tier: &str) -> bool {
     wanted.split(',').any(|name| name == tier)
 }
 
-/// Runs a scenario and compares its verdict with the expected one.
-pub fn check(
-    loaded: &Loaded,
-    runtime: &Runtime,
-    clusters: Arc<dyn Provider>,
-    lane: Option<Lane>,
-) -> Result<(), Failed> {
-    let name = &loaded.scenario.metadata.name;
-    let wanted = expected::of(name).ok_or_else(|| format!("tests/operators/expected.rs does not name {name}"))?;
-    let verdict = run(loaded, runtime, clusters, lane)?;
-    compare(&verdict, wanted)
-        .map_err(|why| Failed::from(format!("{why}\n{}", report::terminal::scenario(&verdict, false))))
+/// How a scenario is run.
+pub struct How<'a> {
+    pub runtime: &'a Runtime,
+    pub clusters: Arc<dyn Provider>,
+    /// Instead of the scenario's own.
+    pub lane: Option<Lane>,
+    pub judge: Option<Judge>,
+    /// Only these perturbations; empty: all.
+    pub only: &'a [&'a str],
 }
 
-fn run(
-    loaded: &Loaded,
-    runtime: &Runtime,
-    clusters: Arc<dyn Provider>,
-    lane: Option<Lane>,
-) -> Result<ScenarioVerdict, Failed> {
+/// Runs a scenario and compares its verdict with the expected one.
+pub fn check(loaded: &Loaded, how: How<'_>) -> Result<ScenarioVerdict, Failed> {
+    let name = &loaded.scenario.metadata.name;
+    let wanted = expected::of(name).ok_or_else(|| format!("tests/operators/expected.rs does not name {name}"))?;
+    let verdict = run(loaded, how)?;
+    compare(&verdict, wanted)
+        .map_err(|why| Failed::from(format!("{why}\n{}", report::terminal::scenario(&verdict, false))))?;
+    Ok(verdict)
+}
+
+fn run(loaded: &Loaded, how: How<'_>) -> Result<ScenarioVerdict, Failed> {
     let directory = tempfile::tempdir()?;
     let options = Options {
         seeds: vec![Seed(1)],
-        only: Vec::new(),
+        only: how.only.iter().map(|&name| name.to_owned()).collect(),
         parallel: 4,
         directory: directory.path().to_owned(),
-        context: Context::of_this_program(lane)?,
-        clusters,
+        context: Context::of_this_program(how.lane)?,
+        clusters: how.clusters,
         replay: "reconverge replay".into(),
         replay_target: loaded.scenario.metadata.name.clone(),
         fail_fast: false,
-        judge: None,
+        judge: how.judge,
         pick: None,
         // cargo has built the specimen together with this test, with features that a build of its own would not have.
         build: loaded.scenario.metadata.labels.contains_key("tier"),
         events: EventSink::none(),
         cancel: CancellationToken::new(),
     };
-    let done = runtime.block_on(campaign::campaign(loaded, &options));
+    let done = how.runtime.block_on(campaign::campaign(loaded, &options));
     done.map_err(|error| Failed::from(campaign::chain(&error)))
 }
 

@@ -43,6 +43,7 @@ const ALL: &[Expected] = &[
     // Published operators.
     fails("dask-kubernetes", &["converges", "same-state", "recovers"]),
     passes("prometheus-operator"),
+    passes("prometheus-operator-in-cluster"),
 ];
 
 /// What is expected of a scenario, by its name.
