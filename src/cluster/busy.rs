@@ -210,7 +210,7 @@ mod tests {
         // No node takes it, and it stays pending.
         let stray = json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stray"},
-            "spec": {"nodeSelector": {"no": "such"}, "containers": [{"name": "a", "image": "a:1"}]},
+            "spec": {"nodeName": "no-such-node", "containers": [{"name": "a", "image": "a:1"}]},
         });
         Tester::new(client.clone(), "default").apply(&stray, USER_MANAGER).await.unwrap();
         let deadline = busy.clock.deadline(Duration::from_secs(20));
@@ -218,11 +218,13 @@ mod tests {
             assert!(!deadline.passed(busy.clock), "the pending pod was never seen");
             pause(Duration::from_millis(5)).await;
         }
+        let seen = busy.clock.now_ms();
         let deadline = busy.clock.deadline(PATIENCE * 3);
         while !busy.is_idle() {
             assert!(!deadline.passed(busy.clock), "a pod that is stuck is waited for for ever");
             pause(Duration::from_millis(50)).await;
         }
+        assert!(busy.clock.now_ms() - seen > 1_000, "it is not waited for at all");
         busy.stop().await;
         Box::new(cluster).shutdown().await;
     }

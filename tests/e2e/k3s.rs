@@ -5,7 +5,8 @@
 use std::{
     collections::BTreeSet,
     path::Path,
-    process::{Child, Output, Stdio},
+    process::{Child, Command, Output, Stdio},
+    sync::OnceLock,
     time::Duration,
 };
 
@@ -43,6 +44,7 @@ pub fn trials() -> Vec<Trial> {
     let reason = reason_to_skip();
     let trial = |(name, check): (&str, Check)| {
         scenarios::trial_unless(reason.clone(), format!("{TIER}::{name}"), move || {
+            make_image()?;
             let folder = tempfile::tempdir()?;
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
             let docker = runtime.block_on(testcontainers::core::client::docker_client_instance())?;
@@ -58,6 +60,19 @@ pub fn reason_to_skip() -> Option<String> {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().ok()?;
     runtime.block_on(k3s::is_at_hand(None)).err().map(|error| error.to_string())
+}
+
+/// The specimen's image of the program that cargo has built together with this test, once.
+fn make_image() -> Result<(), Failed> {
+    static MADE: OnceLock<Result<(), String>> = OnceLock::new();
+    let made = MADE.get_or_init(|| {
+        let target = Path::new(env!("CARGO_BIN_EXE_reconverge")).parent().unwrap_or(Path::new("."));
+        let mut command = Command::new("bash");
+        command.arg("tests/operators/widget/image.sh").arg(target).arg("dev").env("RECONVERGE_NO_BUILD", "true");
+        let output = command.output().map_err(|error| error.to_string())?;
+        if output.status.success() { Ok(()) } else { Err(text(&output.stderr)) }
+    });
+    made.clone().map_err(|why| format!("the specimen's image could not be made: {why}").into())
 }
 
 /// Names of the containers, and how many volumes there are, that a process owns.
@@ -147,7 +162,7 @@ fn start(arguments: &[&str]) -> Result<Child, Failed> {
     spawn(&mut program(arguments))
 }
 
-fn spawn(command: &mut std::process::Command) -> Result<Child, Failed> {
+fn spawn(command: &mut Command) -> Result<Child, Failed> {
     Ok(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?)
 }
 
