@@ -256,7 +256,7 @@ mod tests {
                 5,
                 "B has no `metadata.name`",
             ),
-            ("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n", 1, "kustomizations"),
+            ("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n", 1, "a kustomization"),
             ("just a word\n", 1, "not a Kubernetes object"),
             ("kind: A\n  bad: [\n", 2, ""),
         ];

@@ -9,6 +9,7 @@
 
 pub mod duration;
 mod perturbation;
+mod operator_spec;
 pub mod format;
 pub mod plan;
 

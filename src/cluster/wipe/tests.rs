@@ -4,7 +4,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use kube::core::GroupVersionKind;
 use serde_json::Value;
 
-use super::*;
+use super::{
+    order::{FIRST, LAST},
+    *,
+};
 use crate::{
     cluster::{
         Cluster as _,
