@@ -92,7 +92,10 @@ fn write_reports(finished: &Finished<'_>, junit: Option<&Path>) -> Result<(), Ru
 /// Annotations, the step summary and the step's outputs, where GitHub Actions runs us.
 fn for_github(finished: &Finished<'_>, junit: &Path) -> Result<(), RunError> {
     if std::env::var_os("GITHUB_ACTIONS").is_some() {
-        output::note(github::annotations(finished.verdicts).trim_end());
+        let annotations = github::annotations(finished.verdicts);
+        if !annotations.is_empty() {
+            output::note(annotations.trim_end());
+        }
     }
     append("GITHUB_STEP_SUMMARY", || github::summary(finished.verdicts))?;
     // Later steps may run in another directory.
