@@ -11,7 +11,10 @@ use std::{
     collections::{BTreeSet, VecDeque},
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -42,8 +45,16 @@ const MAX_DELAY: Duration = Duration::from_secs(5);
 /// Process groups that are alive now, for an abort that cannot wait for orderly ends.
 static GROUPS: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
 
-/// Kills every operator that this program started. For the second Ctrl-C only.
+/// Set when the program is about to end: a supervisor that sees its operator die must not start it again.
+static ABORTED: AtomicBool = AtomicBool::new(false);
+
+/// Kills every operator that this program started; none is started afterwards. For the second Ctrl-C only.
 pub fn kill_everything() {
+    ABORTED.store(true, Ordering::SeqCst);
+    kill_groups();
+}
+
+fn kill_groups() {
     for group in GROUPS.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         let _ = killpg(Pid::from_raw(*group), Signal::SIGKILL);
     }
@@ -205,7 +216,7 @@ impl Supervisor {
     }
 
     async fn launch(&mut self) -> Result<(), OperatorError> {
-        if self.running.is_some() {
+        if self.running.is_some() || ABORTED.load(Ordering::SeqCst) {
             return Ok(());
         }
         let spawn_error = |source| OperatorError::Spawn {
@@ -229,6 +240,10 @@ impl Supervisor {
         let mut child = command.spawn().map_err(spawn_error)?;
         let group = child.id().and_then(|id| i32::try_from(id).ok()).unwrap_or_default();
         GROUPS.lock().unwrap_or_else(PoisonError::into_inner).insert(group);
+        if ABORTED.load(Ordering::SeqCst) {
+            // It was started at the very moment of the abort, and not among those that were killed.
+            kill_groups();
+        }
         let incarnation = self.recorder.next_incarnation();
         self.recorder.mark(MarkName::OperatorStarted, format!("incarnation {incarnation}"));
         let mut readers = JoinSet::new();

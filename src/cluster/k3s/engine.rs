@@ -22,10 +22,16 @@ use testcontainers::bollard::{
 use tokio::io::AsyncWriteExt as _;
 
 use super::K3sError;
-use crate::cluster::owner;
+use crate::{
+    clock::{RunClock, pause},
+    cluster::owner,
+};
 
 /// An engine that does not answer within this time is not there.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
+/// A removal that is refused, because another one has begun, is tried again for so long.
+const GONE_WITHIN: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(50);
 
 /// A connection to the engine that the environment names; cheap to clone.
 #[derive(Clone)]
@@ -155,16 +161,25 @@ impl Engine {
         Ok(volumes.map(|volume| (volume.name, volume.labels.into_iter().collect())).collect())
     }
 
-    /// Ends a container and removes it with its volumes.
+    /// Ends a container and removes it with its volumes. Where somebody else is doing that, it is waited for.
     ///
     /// # Errors
-    /// When the engine cannot.
+    /// When the engine cannot, for as long as that is tried.
     pub async fn remove(&self, name: &str) -> Result<(), K3sError> {
-        let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
-        match self.docker.remove_container(name, Some(options)).await {
-            // Somebody else is removing it, or has.
-            Err(BollardError::DockerResponseServerError { status_code: 404 | 409, .. }) | Ok(()) => Ok(()),
-            Err(error) => Err(failed(format!("remove container {name}"))(error)),
+        let clock = RunClock::start();
+        let deadline = clock.deadline(GONE_WITHIN);
+        loop {
+            let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
+            let error = match self.docker.remove_container(name, Some(options)).await {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            match &error {
+                BollardError::DockerResponseServerError { status_code: 404, .. } => return Ok(()),
+                // Two that remove the same container get in each other's way: one finds it dead, or half gone.
+                BollardError::DockerResponseServerError { .. } if !deadline.passed(clock) => pause(LOOK).await,
+                _ => return Err(failed(format!("remove container {name}"))(error)),
+            }
         }
     }
 

@@ -47,7 +47,9 @@ pub async fn abandon_everything() {
     }
     if let Ok(engine) = Engine::connect().await {
         for name in names {
-            let _ = engine.remove(&name).await;
+            if let Err(error) = engine.remove(&name).await {
+                tracing::error!("{name} is left: {}", crate::cluster::in_a_line(&error));
+            }
         }
     }
 }
