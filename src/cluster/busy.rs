@@ -25,7 +25,10 @@ use k8s_openapi::api::{
 use kube::{
     Api, Client,
     api::{ApiResource, DynamicObject},
-    runtime::watcher::{self, Event},
+    runtime::{
+        WatchStreamExt as _,
+        watcher::{self, Event},
+    },
 };
 use serde_json::Value;
 use tokio::task::JoinSet;
@@ -82,7 +85,7 @@ impl Busy {
 }
 
 async fn follow(api: Api<DynamicObject>, kind: ApiResource, clock: RunClock, on_their_way: OnTheirWay) {
-    let mut events = watcher::watcher(api, watcher::Config::default()).boxed();
+    let mut events = watcher::watcher(api, watcher::Config::default()).default_backoff().boxed();
     while let Some(event) = events.next().await {
         // The watcher itself tries again.
         let Ok(event) = event else { continue };
@@ -147,6 +150,7 @@ fn is_on_its_way(object: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::ServiceAccount;
     use serde_json::json;
 
     use super::*;
@@ -207,6 +211,13 @@ mod tests {
         let client = cluster.client();
         let busy = Busy::watch(&client);
         assert!(busy.is_idle(), "nothing is there yet");
+        // Nobody may make a pod in a namespace whose ServiceAccount is not there yet.
+        let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), "default");
+        let deadline = busy.clock.deadline(Duration::from_secs(20));
+        while accounts.get_opt("default").await.unwrap().is_none() {
+            assert!(!deadline.passed(busy.clock), "the namespace never got its ServiceAccount");
+            pause(Duration::from_millis(5)).await;
+        }
         // No node takes it, and it stays pending.
         let stray = json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stray"},

@@ -17,6 +17,7 @@ pub mod image;
 mod engine;
 mod audit;
 mod pods;
+mod restart;
 mod start;
 mod ready;
 mod kept;

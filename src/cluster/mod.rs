@@ -125,6 +125,10 @@ pub trait Cluster: Send + Sync {
     fn containers(&self) -> Option<Arc<dyn Containers>> {
         None
     }
+    /// Kills the API server, and waits until it is back.
+    fn restart_api_server(&self) -> BoxFuture<'_, Result<(), ClusterError>> {
+        Box::pin(std::future::ready(Err(ClusterError::Unsupported("API server that can be restarted"))))
+    }
     /// What these users wrote past the fault proxy, in words, as the API server's own audit log has it; nothing where
     /// the lane keeps none.
     fn direct_writes<'a>(&'a self, users: &'a [String]) -> BoxFuture<'a, Result<Vec<String>, ClusterError>> {

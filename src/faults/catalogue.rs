@@ -71,7 +71,28 @@ pub const CATALOGUE: &[FaultDoc] = &[
             ("times", "How often. Default 1."),
             ("all", "All matching pods at once instead of one at a time. Default false."),
             ("gracePeriodSeconds", "0 kills without grace. Default 0."),
+            (
+                "inPlace",
+                "Kill the containers' processes at their node instead of deleting the pods. Needs real pods. Default \
+                 false.",
+            ),
         ],
+    },
+    FaultDoc {
+        id: "partition",
+        title: "Cut the operator off",
+        what: "Cuts every connection of the operator at rest to its API server and refuses new ones for a while, leases \
+               included. Back again, it must have missed nothing and write nothing.",
+        legal: "Networks break, and API servers are out of reach while they are upgraded.",
+        options: &[("for", "How long. Default 5s.")],
+    },
+    FaultDoc {
+        id: "api-restart",
+        title: "Kill the API server",
+        what: "Kills the API server's process and waits until its supervisor has it back. Only on a lane whose API server \
+               is a process of its own (`k3s` with the node image of `k3s/build.sh`).",
+        legal: "Control planes are upgraded and moved while operators run.",
+        options: &[],
     },
     FaultDoc {
         id: "conflict",

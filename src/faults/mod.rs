@@ -17,6 +17,7 @@ pub mod latency;
 pub mod api_error;
 pub mod lost_reply;
 pub mod crash_point;
+pub mod partition;
 pub mod registry;
 pub mod catalogue;
 pub mod proxy;
@@ -32,6 +33,7 @@ use serde_json::Value;
 use crate::event::{FaultRecord, Target};
 pub use catalogue::FaultDoc;
 pub use crash_point::{CrashPoint, Side};
+pub use partition::PartitionRule;
 pub use proxy::{Guard, Proxy, ProxyError, Upstream};
 pub use registry::{population, rule_for};
 

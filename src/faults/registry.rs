@@ -22,7 +22,9 @@ pub fn rule_for(perturbation: &Perturbation, seed: Seed, name: &str, population:
         | Perturbation::ForceReapply(_)
         | Perturbation::Restart(_)
         | Perturbation::CrashAfterWrite(_)
-        | Perturbation::PodKill(_) => return None,
+        | Perturbation::PodKill(_)
+        | Perturbation::Partition(_)
+        | Perturbation::ApiRestart(_) => return None,
     })
 }
 

@@ -10,7 +10,10 @@ use kube::{
     Client, Resource as _,
     api::{Api, DynamicObject, ListParams, Request},
     discovery::{ApiResource, Discovery, verbs},
-    runtime::watcher::{self, Event},
+    runtime::{
+        WatchStreamExt as _,
+        watcher::{self, Event},
+    },
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -197,7 +200,7 @@ impl Follow {
 
     async fn run(self) {
         let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &self.resource);
-        let mut events = watcher::watcher(api, watcher::Config::default()).boxed();
+        let mut events = watcher::watcher(api, watcher::Config::default()).default_backoff().boxed();
         let mut initial = false;
         let mut failures = 0_u32;
         while let Some(event) = events.next().await {

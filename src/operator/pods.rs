@@ -10,7 +10,10 @@ use futures::{AsyncBufReadExt as _, StreamExt as _};
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod};
 use kube::{
     api::{Api, LogParams},
-    runtime::watcher::{self, Event},
+    runtime::{
+        WatchStreamExt as _,
+        watcher::{self, Event},
+    },
 };
 use tokio::{io::AsyncWriteExt as _, task::JoinSet};
 
@@ -155,7 +158,7 @@ pub fn in_words(pod: &Pod) -> String {
 /// Follows the pods that a selector picks, until it is dropped.
 pub async fn follow(pods: Api<Pod>, selector: String, seen: Arc<Seen>, recorder: Recorder, log: PathBuf) {
     let config = watcher::Config::default().labels(&selector);
-    let mut events = watcher::watcher(pods.clone(), config).boxed();
+    let mut events = watcher::watcher(pods.clone(), config).default_backoff().boxed();
     let mut logs = JoinSet::new();
     while let Some(event) = events.next().await {
         match event {

@@ -1,7 +1,10 @@
 //! Perturbations that are done to the system at rest. Faults of the API traffic act during the workload instead.
 
 use std::{
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -9,8 +12,12 @@ use serde_json::Value;
 
 use super::{Outcome, RunError, Stage};
 use crate::{
-    cluster::tester::{FOREIGN_MANAGER, USER_MANAGER},
+    cluster::{
+        ClusterError,
+        tester::{FOREIGN_MANAGER, USER_MANAGER},
+    },
     event::{FaultRecord, Hit},
+    faults::PartitionRule,
     object::metadata,
     observe::record::SnapshotLabel,
     scenario::{
@@ -49,10 +56,19 @@ impl Stage<'_> {
                     self.come_back("a restart of the operator", last, &mut hits).await?;
                 }
             }
+            Perturbation::Partition(partition) => self.cut_off(partition.duration.0, &mut hits).await?,
+            Perturbation::ApiRestart(_) => {
+                hits.push(self.hit("a kill of the API server".to_owned()));
+                self.cluster.restart_api_server().await?;
+            }
             Perturbation::PodKill(kill) if kill.target == KillTarget::Operator => {
                 operator = OperatorWas::Restarted;
                 for round in 1..=kill.times {
-                    self.operator.delete_pod(kill.grace_period_seconds).await?;
+                    if kill.in_place {
+                        self.operator.kill().await?;
+                    } else {
+                        self.operator.delete_pod(kill.grace_period_seconds).await?;
+                    }
                     let last = round == kill.times;
                     self.come_back("a kill of the operator", last, &mut hits).await?;
                 }
@@ -79,6 +95,20 @@ impl Stage<'_> {
         hits.push(self.hit(format!("{} s of rest", duration.as_secs())));
         // The wait's condition never holds: the time itself is what is wanted.
         self.wait(duration, |_| Err(String::new())).await?;
+        Ok(())
+    }
+
+    /// Nothing of the operator gets through for so long.
+    async fn cut_off(&self, duration: Duration, hits: &mut Vec<Hit>) -> Result<(), RunError> {
+        let guard = self.proxy.install(Arc::new(PartitionRule::default()));
+        hits.push(self.hit(format!("a network partition of {} ms", duration.as_millis())));
+        self.proxy.drop_connections();
+        // The wait's condition never holds: the time itself is what is wanted.
+        self.wait(duration, |_| Err(String::new())).await?;
+        let reset = guard.heal().fired;
+        if reset > 0 {
+            hits.push(self.hit(format!("{reset} requests reset")));
+        }
         Ok(())
     }
 
@@ -109,9 +139,17 @@ impl Stage<'_> {
                 alive.truncate(1);
             }
             for pod in &alive {
-                let one = ObjectRef { name: Some(metadata(pod, "name").to_owned()), selector: None, ..pods.clone() };
+                let name = metadata(pod, "name");
+                if kill.in_place {
+                    let containers = self.cluster.containers();
+                    let containers = containers.ok_or(ClusterError::Unsupported("containers to kill"))?;
+                    containers.kill(metadata(pod, "namespace"), name).await?;
+                    hits.push(self.hit(format!("a kill of the containers of Pod {name}")));
+                    continue;
+                }
+                let one = ObjectRef { name: Some(name.to_owned()), selector: None, ..pods.clone() };
                 self.tester.delete(&one, Some(kill.grace_period_seconds)).await?;
-                hits.push(self.hit(format!("the deletion of Pod {}", metadata(pod, "name"))));
+                hits.push(self.hit(format!("the deletion of Pod {name}")));
             }
             if round < kill.times {
                 self.quiet(self.plan().deadline.0).await?;
@@ -189,6 +227,8 @@ fn legal_because(perturbation: &Perturbation) -> &'static str {
         Perturbation::ForceReapply(_) => "any user may apply the same input again, with force",
         Perturbation::Restart(_) => "an operator is restarted at every upgrade and node drain",
         Perturbation::PodKill(_) => "a pod may be evicted or killed at any time",
+        Perturbation::Partition(_) => "networks break, and API servers are out of reach while they are upgraded",
+        Perturbation::ApiRestart(_) => "control planes are upgraded and moved while operators run",
         _ => "",
     }
 }

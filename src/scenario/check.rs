@@ -299,6 +299,8 @@ impl Checker<'_> {
     fn perturbation(&mut self, path: &str, perturbation: &Perturbation) {
         match perturbation {
             Perturbation::Quiet(quiet) => self.positive(&format!("{path}.for"), quiet.duration),
+            Perturbation::Partition(partition) => self.positive(&format!("{path}.for"), partition.duration),
+            Perturbation::ApiRestart(_) => {}
             Perturbation::ForceReapply(reapply) => {
                 self.at_least_one(&format!("{path}.times"), Some(reapply.times.into()))
             }

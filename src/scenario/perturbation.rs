@@ -23,6 +23,10 @@ pub enum Perturbation {
     CrashAfterWrite(CrashAfterWrite),
     /// Kill the operator's process, or delete pods.
     PodKill(PodKill),
+    /// Cut the operator off from its API server for a while.
+    Partition(Partition),
+    /// Kill the API server itself, and let it come back.
+    ApiRestart(ApiRestart),
     /// 409 on writes.
     Conflict(Conflict),
     /// Delay requests.
@@ -42,9 +46,13 @@ impl Perturbation {
             Self::Latency(fault) => &fault.trigger,
             Self::ApiError(fault) => &fault.trigger,
             Self::LostReply(fault) => &fault.trigger,
-            Self::Quiet(_) | Self::ForceReapply(_) | Self::Restart(_) | Self::CrashAfterWrite(_) | Self::PodKill(_) => {
-                return false;
-            }
+            Self::Quiet(_)
+            | Self::ForceReapply(_)
+            | Self::Restart(_)
+            | Self::CrashAfterWrite(_)
+            | Self::PodKill(_)
+            | Self::Partition(_)
+            | Self::ApiRestart(_) => return false,
         };
         trigger.nth.is_none() && trigger.every.is_none() && trigger.probability.is_none()
     }
@@ -58,6 +66,8 @@ impl Perturbation {
             Self::Restart(_) => "restart",
             Self::CrashAfterWrite(_) => "crash-after-write",
             Self::PodKill(_) => "pod-kill",
+            Self::Partition(_) => "partition",
+            Self::ApiRestart(_) => "api-restart",
             Self::Conflict(_) => "conflict",
             Self::Latency(_) => "latency",
             Self::ApiError(_) => "api-error",
@@ -129,13 +139,42 @@ pub struct PodKill {
     pub all: bool,
     /// 0 kills without grace.
     pub grace_period_seconds: u32,
+    /// Kill the containers' processes at their node, so that the pods stay and their kubelet starts them again, instead
+    /// of deleting the pods. Only on a lane with real pods.
+    pub in_place: bool,
 }
 
 impl Default for PodKill {
     fn default() -> Self {
-        Self { target: KillTarget::Operator, selector: None, times: 1, all: false, grace_period_seconds: 0 }
+        Self {
+            target: KillTarget::Operator,
+            selector: None,
+            times: 1,
+            all: false,
+            grace_period_seconds: 0,
+            in_place: false,
+        }
     }
 }
+
+/// Cuts the network between operator and API server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Partition {
+    #[serde(rename = "for")]
+    pub duration: Span,
+}
+
+impl Default for Partition {
+    fn default() -> Self {
+        Self { duration: Span::from_secs(5) }
+    }
+}
+
+/// Kills the API server.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ApiRestart {}
 
 /// Whose pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -114,9 +114,13 @@ impl<'a> Case<'a> {
     pub fn phases_at_rest(&self) -> &'static [Phase] {
         match self.perturbation().map(|planned| &planned.perturbation) {
             // These disturb an operator at rest and change nothing that it should answer with a write.
-            Some(Perturbation::Quiet(_) | Perturbation::ForceReapply(_) | Perturbation::Restart(_)) => {
-                &[Phase::Perturb, Phase::Recover, Phase::Rest]
-            }
+            Some(
+                Perturbation::Quiet(_)
+                | Perturbation::ForceReapply(_)
+                | Perturbation::Restart(_)
+                | Perturbation::Partition(_)
+                | Perturbation::ApiRestart(_),
+            ) => &[Phase::Perturb, Phase::Recover, Phase::Rest],
             _ => &[Phase::Rest],
         }
     }

@@ -18,7 +18,7 @@ use super::{
     K3sError, audit,
     engine::{self, Engine},
     kept::{Record, Slot},
-    pods, ready, start,
+    pods, ready, restart, start,
 };
 use crate::cluster::{
     Capabilities, Cluster, ClusterError, Containers, Endpoint, Signer,
@@ -342,6 +342,10 @@ impl Cluster for Lease {
     fn containers(&self) -> Option<Arc<dyn Containers>> {
         let node = &self.node;
         Some(Arc::new(pods::Pods { engine: node.engine.clone(), node: node.name.clone() }))
+    }
+
+    fn restart_api_server(&self) -> BoxFuture<'_, Result<(), ClusterError>> {
+        Box::pin(restart::restart_api_server(&self.node.engine, &self.node.name, &self.node.access.client))
     }
 
     fn direct_writes<'a>(&'a self, users: &'a [String]) -> BoxFuture<'a, Result<Vec<String>, ClusterError>> {
