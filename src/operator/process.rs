@@ -51,10 +51,6 @@ static ABORTED: AtomicBool = AtomicBool::new(false);
 /// Kills every operator that this program started; none is started afterwards. For the second Ctrl-C only.
 pub fn kill_everything() {
     ABORTED.store(true, Ordering::SeqCst);
-    kill_groups();
-}
-
-fn kill_groups() {
     for group in GROUPS.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         let _ = killpg(Pid::from_raw(*group), Signal::SIGKILL);
     }
@@ -242,7 +238,7 @@ impl Supervisor {
         GROUPS.lock().unwrap_or_else(PoisonError::into_inner).insert(group);
         if ABORTED.load(Ordering::SeqCst) {
             // It was started at the very moment of the abort, and not among those that were killed.
-            kill_groups();
+            kill_everything();
         }
         let incarnation = self.recorder.next_incarnation();
         self.recorder.mark(MarkName::OperatorStarted, format!("incarnation {incarnation}"));
