@@ -30,7 +30,7 @@ const TIER: &str = "k3s";
 
 /// Scenarios, and of their runs those that are made here; a node's pods take their time.
 const CHOSEN: &[(&str, &[&str])] = &[
-    ("quickstart", &["force-reapply", "restart", "pod-kill", "pod-kill-2", "conflict", "latency"]),
+    ("quickstart", &["force-reapply", "pod-kill", "pod-kill-2", "conflict", "latency"]),
     ("specimens/conflict-swallowed", &[]),
     ("specimens/crash-leaves-half-state", &[]),
     ("specimens/finalizer-never-removed", &[]),
