@@ -243,6 +243,11 @@ impl Stage<'_> {
     /// The run proper; see the module's flow.
     async fn carry_out(&self, outcome: &mut Outcome) -> Result<(), RunError> {
         self.await_operator(0).await?;
+        if self.plan().operator.deployment.is_some() {
+            // What it makes at its start, whatever the workload, is not the workload's to leave behind; a pod takes its
+            // time, and its first request says only that it has begun.
+            self.quiet(self.plan().deadline.0).await?;
+        }
         outcome.snapshots.push(self.observer.snapshot(SnapshotLabel::Installed).await?);
 
         self.enter(Phase::Workload);
