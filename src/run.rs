@@ -43,6 +43,7 @@ use crate::{
     scenario::{plan::Plan, predicate::Predicate},
 };
 
+pub use crate::cluster::in_a_line as chain;
 pub use await_state::Reached;
 use perturb::OperatorWas;
 
@@ -342,18 +343,6 @@ fn operator_users(plan: &Plan) -> Vec<String> {
     });
     let beside = plan.operator.service_account.as_ref().map(|(namespace, name)| user(namespace, name));
     inside.or(beside).into_iter().collect()
-}
-
-/// An error with its causes, on one line.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
-        cause = inner.source();
-    }
-    text
 }
 
 fn refused_requests(history: &History) -> String {

@@ -196,7 +196,8 @@ pub fn provider(lane: Lane, options: &LaneOptions) -> Result<Arc<dyn Provider>, 
 }
 
 /// An error with its causes, on one line.
-fn in_a_line(error: &dyn std::error::Error) -> String {
+#[must_use]
+pub fn in_a_line(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source()).map(ToString::to_string);
     std::iter::once(error.to_string()).chain(causes).collect::<Vec<_>>().join(": ")
 }
