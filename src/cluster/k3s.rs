@@ -167,8 +167,9 @@ async fn begin(wanted: Option<&str>) -> Result<Node, ClusterError> {
     let host = start::Host::of_this_process(&engine).await;
     let image = at_hand(&engine, wanted).await?;
     let id = engine.image_id(&image).await?.unwrap_or_else(|| image.clone());
-    let name = kept::name_for(&id, &start::arguments(&host));
-    let slot = Slot::claim(&kept::directory(), &name)?;
+    let locks = kept::directory();
+    let name = kept::name_for(&locks, &id, &start::arguments(&host));
+    let slot = Slot::claim(&locks, &name)?;
     let Some(slot) = slot else {
         // The name is in use by a process that is alive.
         let order = start::Order { name: format!("{name}-{}", std::process::id()), image, host };
@@ -183,7 +184,7 @@ async fn begin(wanted: Option<&str>) -> Result<Node, ClusterError> {
                 Ok(node) => return Ok(node),
                 Err(error) => tracing::warn!("the kept node {} cannot be used again: {error}", order.name),
             }
-            Slot::claim(&kept::directory(), &order.name)?
+            Slot::claim(&locks, &order.name)?
         }
         _ => Some(slot),
     };

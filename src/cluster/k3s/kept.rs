@@ -2,7 +2,8 @@
 //!
 //! # Guarantees
 //! A name belongs to whoever holds the lock of its file; the lock ends with its process, however that ends. Names
-//! differ between machines, so that nobody takes another machine's node on a shared engine for a leftover.
+//! differ between machines and between folders of locks, so that nobody takes the node of a process whose lock it
+//! cannot see for a leftover.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -36,11 +37,13 @@ pub struct Record {
     pub baseline: Baseline,
 }
 
-/// The name that nodes of an image have on this machine.
+/// The name that nodes of an image have on this machine, where locks lie in `directory`.
 #[must_use]
-pub fn name_for(image_id: &str, arguments: &[String]) -> String {
+pub fn name_for(directory: &Path, image_id: &str, arguments: &[String]) -> String {
     let mut hash = Sha256::new();
-    for part in [image_id, &owner::host()].into_iter().chain(arguments.iter().map(String::as_str)) {
+    let place = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
+    let parts = [image_id, &owner::host(), &place.to_string_lossy()].map(str::to_owned);
+    for part in parts.iter().chain(arguments) {
         hash.update(part);
         hash.update([0]);
     }
@@ -149,9 +152,22 @@ mod tests {
 
     #[test]
     fn another_image_or_other_arguments_are_another_node() {
-        let name = name_for("sha256:1", &["server".into()]);
-        assert_eq!(name, name_for("sha256:1", &["server".into()]));
-        assert_ne!(name, name_for("sha256:2", &["server".into()]));
-        assert_ne!(name, name_for("sha256:1", &["server".into(), "--debug".into()]));
+        let name_for = |image, arguments: &[&str]| {
+            let arguments: Vec<String> = arguments.iter().map(|&word| word.to_owned()).collect();
+            name_for(Path::new("/cache"), image, &arguments)
+        };
+        let name = name_for("sha256:1", &["server"]);
+        assert_eq!(name, name_for("sha256:1", &["server"]));
+        assert_ne!(name, name_for("sha256:2", &["server"]));
+        assert_ne!(name, name_for("sha256:1", &["server", "--debug"]));
+    }
+
+    /// Whoever cannot see the lock of a node would remove it under its process.
+    #[test]
+    fn where_locks_lie_elsewhere_nodes_have_other_names() {
+        let name_for = |directory| name_for(Path::new(directory), "sha256:1", &[]);
+        assert_ne!(name_for("/cache"), name_for("/other/cache"));
+        let here = std::env::current_dir().unwrap().join("cache");
+        assert_eq!(name_for("cache"), name_for(here.to_str().unwrap()), "it is the place that counts");
     }
 }
