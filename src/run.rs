@@ -14,7 +14,7 @@ mod workload;
 
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
 
@@ -154,6 +154,8 @@ pub(crate) struct Stage<'a> {
     proxy: Proxy,
     operator: Operator,
     expect: Vec<Predicate>,
+    /// When the harness last did something to the system, in time of the recorder's pulse.
+    acted_ms: AtomicU64,
 }
 
 impl Stage<'_> {
@@ -182,7 +184,8 @@ async fn on_cluster(setup: &Setup, cluster: &dyn Cluster, recorder: &Recorder) -
     let proxy = Proxy::start_at(listen(plan, cluster), upstream, recorder.clone()).await?;
     let (operator, supervision) = start_operator(setup, cluster, &proxy, recorder).await?;
     let expect = plan.expect.iter().map(Predicate::compile).collect::<Result<Vec<_>, _>>()?;
-    let stage = Stage { setup, cluster, recorder, tester, observer, proxy, operator, expect };
+    let acted_ms = AtomicU64::new(recorder.pulse.now_ms());
+    let stage = Stage { setup, cluster, recorder, tester, observer, proxy, operator, expect, acted_ms };
     let mut outcome = Outcome::default();
     let done = stage.carry_out(&mut outcome).await;
     stage.enter(Phase::Teardown);
@@ -266,6 +269,9 @@ impl Stage<'_> {
             self.recorder.fault(guard.heal());
         }
         assert_eq!(self.proxy.installed(), 0, "every fault is healed before the recovery clock starts");
+        if self.plan().perturbation.is_some() {
+            self.acted();
+        }
         self.recorder.mark(MarkName::Healed, "");
 
         self.enter(Phase::Recover);

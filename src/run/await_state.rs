@@ -1,6 +1,6 @@
 //! The waits of a run: each has a condition, a deadline, and on time-out the last value seen.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use super::{RunError, Stage};
 use crate::{
@@ -37,11 +37,15 @@ pub enum Reached {
 }
 
 impl Stage<'_> {
+    /// Something was done to the system: no settle window may begin before.
+    pub(super) fn acted(&self) {
+        self.acted_ms.store(self.recorder.pulse.now_ms(), Ordering::Relaxed);
+    }
+
     /// Every expectation holds and nobody writes for the settle window.
     pub(super) async fn converge(&self, within: Duration) -> Result<Reached, RunError> {
-        let since = self.recorder.pulse.now_ms();
         self.wait(within, |look| {
-            let quiet = self.is_quiet(since);
+            let quiet = self.is_quiet();
             if quiet.is_err() && look != Look::Last {
                 // Not before the end of the settle window does it matter whether the expectations hold.
                 return quiet;
@@ -53,8 +57,7 @@ impl Stage<'_> {
 
     /// Nobody writes for the settle window.
     pub(super) async fn quiet(&self, within: Duration) -> Result<Reached, RunError> {
-        let since = self.recorder.pulse.now_ms();
-        self.wait(within, |_| self.is_quiet(since)).await
+        self.wait(within, |_| self.is_quiet()).await
     }
 
     /// Every one of `predicates` holds.
@@ -74,7 +77,10 @@ impl Stage<'_> {
             if now > before { Ok(()) } else { Err(format!("{now} requests")) }
         };
         match self.wait(within.0, seen).await? {
-            Reached::Yes => Ok(()),
+            Reached::Yes => {
+                self.acted();
+                Ok(())
+            }
             Reached::No(_) => Err(OperatorError::Silent {
                 command: self.plan().operator.words(),
                 within: within.to_string(),
@@ -156,8 +162,9 @@ impl Stage<'_> {
         })
     }
 
-    /// Nobody has written for the settle window, counted from `since` at the earliest.
-    fn is_quiet(&self, since: u64) -> Result<(), String> {
+    /// Nobody has written for the settle window, and nothing was done to the system either. A window that has passed
+    /// since then does for whoever waits next.
+    fn is_quiet(&self) -> Result<(), String> {
         let activity = self.recorder.activity();
         let settle = u64::try_from(self.settle().as_millis()).unwrap_or(u64::MAX);
         let quiet_until = self.recorder.pulse.now_ms().saturating_sub(settle);
@@ -171,7 +178,7 @@ impl Stage<'_> {
         if !self.cluster.is_idle(self.settle()) {
             return Err("the cluster's controllers are at work".into());
         }
-        if since > quiet_until {
+        if self.acted_ms.load(Ordering::Relaxed) > quiet_until {
             return Err("the settle window is not over".into());
         }
         let collects = self.cluster.capabilities().garbage_collection;

@@ -151,6 +151,7 @@ impl Stage<'_> {
                 self.tester.delete(&one, Some(kill.grace_period_seconds)).await?;
                 hits.push(self.hit(format!("the deletion of Pod {name}")));
             }
+            self.acted();
             if round < kill.times {
                 self.quiet(self.plan().deadline.0).await?;
             }

@@ -31,6 +31,7 @@ impl Stage<'_> {
         for step in &self.plan().workload {
             self.setup.events.send(Event::StepStarted { run: self.setup.name.clone(), step: step.name.clone() });
             self.step(step).await?;
+            self.acted();
             // Under faults a step may never become quiet; what matters is the state after healing.
             self.quiet(self.plan().deadline.0).await?;
         }
@@ -81,6 +82,7 @@ impl Stage<'_> {
             }
             self.tester.apply(&object, manager).await?;
         }
+        self.acted();
         Ok(())
     }
 
@@ -98,6 +100,7 @@ impl Stage<'_> {
         let expect = probe.expect.iter().map(Predicate::compile).collect::<Result<Vec<_>, _>>()?;
         self.recorder.mark(MarkName::ProbeApplied, "");
         self.tester.merge(&probe.patch.target, &Value::Object(probe.patch.merge.clone())).await?;
+        self.acted();
         match self.holds(&expect, self.plan().recovery_within.0).await? {
             Reached::Yes => self.recorder.mark(MarkName::ProbeSeen, ""),
             Reached::No(why) => self.recorder.mark(MarkName::ProbeMissed, why),
@@ -113,6 +116,7 @@ impl Stage<'_> {
         for object in inputs.iter().rev() {
             self.tester.delete(&reference_to(object), None).await?;
         }
+        self.acted();
         self.recorder.mark(MarkName::Deleted, "");
         let mut keys = BTreeSet::new();
         for object in &inputs {

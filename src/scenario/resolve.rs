@@ -341,8 +341,9 @@ pub fn expand_crash_points(perturbation: &PlannedPerturbation, writes: u64) -> V
 }
 
 /// Real pods come and go in seconds, not in milliseconds: shorter times of a scenario are lengthened to these where it
-/// runs with them. The bound of recovery is not: it is the operator's.
-const SETTLE_PODS: Span = Span::from_secs(2);
+/// runs with them. The bound of recovery is not: it is the operator's. A kubelet looks after its containers once a
+/// second, and until then a pod whose process has died looks as it did.
+const SETTLE_PODS: Span = Span::from_millis(1_500);
 const DEADLINE_PODS: Span = Span::from_secs(60);
 
 fn at_least(span: Span, lane: Lane, least: Span) -> Span {
