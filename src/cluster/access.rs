@@ -23,7 +23,7 @@ use kube::{
 };
 use serde_json::json;
 
-use super::{ClusterError, Endpoint, tester::Tester};
+use super::{ClusterError, Endpoint, client, tester::Tester};
 
 const ADMIN: &str = "reconverge-admin";
 const ADMIN_NAMESPACE: &str = "kube-system";
@@ -76,7 +76,7 @@ pub async fn connect(file: Kubeconfig, context: Option<String>) -> Result<(Endpo
     let authority = config.root_cert.as_deref().filter(|chain| !chain.is_empty()).ok_or(AccessError::NoAuthority)?;
     let ca_pem = authority.iter().map(|certificate| pem(certificate)).collect();
     let url = config.cluster_url.to_string().trim_end_matches('/').to_owned();
-    let client = Client::try_from(config).map_err(|error| AccessError::Client(Box::new(error)))?;
+    let client = client::persistent(&config).map_err(|error| AccessError::Client(Box::new(error)))?;
     Ok((Endpoint { url, ca_pem }, client))
 }
 

@@ -12,6 +12,7 @@ pub mod embedded;
 pub mod envtest;
 pub mod tester;
 pub mod access;
+pub mod client;
 pub mod owner;
 pub mod wipe;
 pub mod busy;

@@ -16,14 +16,12 @@ use std::{
 };
 
 use http::Request;
-use hyper_util::rt::TokioExecutor;
-use kube::client::ConfigExt as _;
 use reconverge_apiserver::{
     clock::SystemClock,
     controllers::{
         self,
         kubelet::Timing,
-        remote::{self, BoxError, RemoteControllers},
+        remote::{self, RemoteControllers},
     },
     server::local_objects,
 };
@@ -44,7 +42,7 @@ use super::{
 };
 use crate::{
     clock::{RunClock, pause, wall},
-    cluster::{Endpoint, kubeconfig},
+    cluster::{Endpoint, client, kubeconfig},
     seed::Seed,
 };
 
@@ -278,7 +276,7 @@ pub(super) async fn get(client: &kube::Client, path: &str) -> Result<String, kub
     client.request_text(request).await
 }
 
-/// The usual client, and one without its layers for repetition and logs.
+/// The one that tries again, and the one that does not.
 async fn clients(path: &Path) -> Result<(kube::Client, kube::Client), EnvtestError> {
     let config = kube::config::Kubeconfig::read_from(path).map_err(EnvtestError::kubeconfig)?;
     let options = kube::config::KubeConfigOptions::default();
@@ -286,14 +284,7 @@ async fn clients(path: &Path) -> Result<(kube::Client, kube::Client), EnvtestErr
     // It is on this machine, whatever the environment says about the way out.
     config.proxy_url = None;
     let failed = || EnvtestError::request("connect to a control plane");
-    let connector = config.rustls_https_connector().map_err(failed())?;
-    let plain = tower::ServiceBuilder::new()
-        .layer(config.base_uri_layer())
-        .option_layer(config.auth_layer().map_err(failed())?)
-        .map_err(BoxError::from)
-        .service(hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build(connector));
-    let plain = kube::Client::new(plain, "default");
-    Ok((kube::Client::try_from(config).map_err(failed())?, plain))
+    Ok((client::persistent(&config).map_err(failed())?, client::plain(&config).map_err(failed())?))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), EnvtestError> {
