@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use futures::StreamExt as _;
+use futures::{StreamExt as _, TryStreamExt as _, stream::BoxStream};
 use kube::{
     Client, Resource as _,
     api::{Api, DynamicObject, ListParams, Request},
@@ -44,6 +44,9 @@ pub enum ObserveError {
     },
 }
 
+/// Lists that are asked for at a time.
+const AT_A_TIME: usize = 6;
+
 /// uid and resourceVersion of what was there before the scenario began.
 type Baseline = BTreeMap<String, String>;
 
@@ -73,8 +76,10 @@ impl Observer {
     /// When discovery or a list fails.
     pub async fn baseline(client: &Client) -> Result<BTreeMap<String, String>, ObserveError> {
         let mut baseline = Baseline::new();
-        for resource in watchable(client).await? {
-            let states: Listed<State> = parse(&list(client, &resource).await?, &resource)?;
+        let resources = watchable(client).await?;
+        let mut lists = list_all(client, &resources);
+        while let Some((resource, text)) = lists.try_next().await? {
+            let states: Listed<State> = parse(&text, resource)?;
             baseline
                 .extend(states.items.into_iter().map(|state| (state.metadata.uid, state.metadata.resource_version)));
         }
@@ -152,8 +157,8 @@ impl Observer {
     pub async fn snapshot(&self, label: SnapshotLabel) -> Result<Snapshot, ObserveError> {
         let at_ms = self.recorder.clock.now_ms();
         let mut objects = BTreeMap::new();
-        for resource in &self.resources {
-            let text = list(&self.client, resource).await?;
+        let mut lists = list_all(&self.client, &self.resources);
+        while let Some((resource, text)) = lists.try_next().await? {
             // Most lists hold nothing but what was there before; to see that is a fraction of reading them.
             let states: Listed<State> = parse(&text, resource)?;
             if states.items.iter().all(|state| is_known(&self.baseline, &state.metadata)) {
@@ -347,6 +352,14 @@ async fn watchable(client: &Client) -> Result<Vec<ApiResource>, ObserveError> {
     }
     found.sort_by(|a, b| (&a.group, &a.plural).cmp(&(&b.group, &b.plural)));
     Ok(found)
+}
+
+type Lists<'a> = BoxStream<'a, Result<(&'a ApiResource, String), ObserveError>>;
+
+/// The list of every resource as text, a few at a time and in their order.
+fn list_all<'a>(client: &'a Client, resources: &'a [ApiResource]) -> Lists<'a> {
+    let lists = resources.iter().map(move |resource| async move { Ok((resource, list(client, resource).await?)) });
+    futures::stream::iter(lists).buffered(AT_A_TIME).boxed()
 }
 
 /// The answer to a list of everything, as text.
