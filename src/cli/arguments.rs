@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum, builder::BoolishValueParser};
 
 use crate::seed::Seed;
 
@@ -142,7 +142,7 @@ pub struct Running {
     #[arg(long, env = "RECONVERGE_CONTEXT")]
     pub context: Option<String>,
     /// The cluster of `--cluster kubeconfig` may be disturbed, and emptied between runs.
-    #[arg(long, env = "RECONVERGE_I_OWN_THIS_CLUSTER")]
+    #[arg(long, env = "RECONVERGE_I_OWN_THIS_CLUSTER", value_parser = BoolishValueParser::new())]
     pub i_own_this_cluster: bool,
     /// Who runs again what the embedded lane finds, and a sample of what it passes: `auto` takes `envtest` where its
     /// binaries are at hand, for findings alone.
@@ -162,10 +162,10 @@ pub struct Running {
     #[arg(long, env = "RECONVERGE_JUNIT")]
     pub junit: Option<PathBuf>,
     /// Leave out the operators' build commands; what they make is there already.
-    #[arg(long, env = "RECONVERGE_NO_BUILD")]
+    #[arg(long, env = "RECONVERGE_NO_BUILD", value_parser = BoolishValueParser::new())]
     pub no_build: bool,
     /// Let an inconclusive verdict exit with 0.
-    #[arg(long, env = "RECONVERGE_ALLOW_INCONCLUSIVE")]
+    #[arg(long, env = "RECONVERGE_ALLOW_INCONCLUSIVE", value_parser = BoolishValueParser::new())]
     pub allow_inconclusive: bool,
     /// `json` prints verdict.json on stdout instead of the report.
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
@@ -225,7 +225,7 @@ pub struct Run {
     #[arg(long = "perturbation", value_name = "NAME")]
     pub perturbations: Vec<String>,
     /// Stop at the first failure.
-    #[arg(long, env = "RECONVERGE_FAIL_FAST")]
+    #[arg(long, env = "RECONVERGE_FAIL_FAST", value_parser = BoolishValueParser::new())]
     pub fail_fast: bool,
     /// Print the plan: runs, seeds and faults; start nothing.
     #[arg(long)]
@@ -263,7 +263,7 @@ pub struct Analyze {
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     pub output: Format,
     /// Let an inconclusive verdict exit with 0.
-    #[arg(long, env = "RECONVERGE_ALLOW_INCONCLUSIVE")]
+    #[arg(long, env = "RECONVERGE_ALLOW_INCONCLUSIVE", value_parser = BoolishValueParser::new())]
     pub allow_inconclusive: bool,
 }
 
