@@ -87,9 +87,11 @@ impl Page {
         let outcome = self.outcome(verdict.outcome, 0);
         let name = self.styled(&verdict.scenario, Style::new().bold());
         self.line(&format!(
-            "{outcome} {name}  seed {} · {} · {}",
+            "{outcome} {name}  seed {} · {} · {} runs, {} in all",
             verdict.seed,
             verdict.cluster,
+            verdict.all().count(),
+            // Runs beside one another count each: how long it took is known to whoever waited.
             shown(verdict.duration_ms)
         ));
         if verdict.mask.leaves_hidden > 0 {
