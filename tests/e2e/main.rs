@@ -17,8 +17,13 @@ mod expected;
 
 use libtest_mimic::Arguments;
 
+/// Trials wait for clusters and settle windows most of the time.
+const TRIALS_PER_CORE: usize = 2;
+
 fn main() {
-    let arguments = Arguments::from_args();
+    let mut arguments = Arguments::from_args();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    arguments.test_threads.get_or_insert(cores * TRIALS_PER_CORE);
     let mut trials = scenarios::trials();
     trials.extend(program::trials());
     trials.extend(envtest::trials());

@@ -1,6 +1,6 @@
 //! The specimen in a pod, on a node with real pods: the correct one and some of the buggy ones.
 //!
-//! One node serves all trials, and is emptied between runs as in an invocation of the program. Skipped unless
+//! Two nodes serve all trials in turn, and are emptied between runs as in an invocation of the program. Skipped unless
 //! `RECONVERGE_TIERS` names `k3s`; published operators from package registries have a tier of their own.
 
 use std::{
@@ -40,15 +40,17 @@ const CHOSEN: &[(&str, &[&str])] = &[
 
 pub fn trials() -> Vec<Trial> {
     let reason = k3s::reason_to_skip();
-    CHOSEN
-        .iter()
-        .map(|(name, only)| scenarios::trial_unless(reason.clone(), format!("{TIER}::{name}"), move || one(name, only)))
-        .collect()
+    let trial = |(ordinal, (name, only)): (usize, &'static (&str, &[&str]))| {
+        let node = &NODES[ordinal % NODES.len()];
+        scenarios::trial_unless(reason.clone(), format!("{TIER}::{name}"), move || one(name, only, node))
+    };
+    CHOSEN.iter().enumerate().map(trial).collect()
 }
 
-fn one(name: &str, only: &[&str]) -> Result<(), Failed> {
+fn one(name: &str, only: &[&str], node: &'static OnceLock<Result<Node, String>>) -> Result<(), Failed> {
     let loaded = resolve::load(&PathBuf::from("scenarios").join(name))?;
-    let (runtime, clusters) = shared()?;
+    let started = node.get_or_init(|| start().map_err(|error| error.to_string()));
+    let (runtime, clusters) = started.as_ref().map_err(|why| Failed::from(why.as_str()))?;
     let how = How { runtime, clusters: Arc::clone(clusters), lane: Some(Lane::K3s), judge: None, only };
     let verdict = scenarios::check(&loaded, how)?;
     for case in &verdict.cases {
@@ -67,17 +69,20 @@ fn in_words(verdict: &ScenarioVerdict) -> String {
     format!("{}{}", verdict.outcome.as_str(), recovery.unwrap_or_default())
 }
 
-type Shared = (Runtime, Arc<dyn Provider>);
+type Node = (Runtime, Arc<dyn Provider>);
 
-static SHARED: OnceLock<Result<Shared, String>> = OnceLock::new();
+/// What lets two trials run at the same time.
+static NODES: [OnceLock<Result<Node, String>>; 2] = [const { OnceLock::new() }; 2];
+static IMAGE: OnceLock<Result<(), String>> = OnceLock::new();
 
-fn shared() -> Result<&'static Shared, Failed> {
-    let made = SHARED.get_or_init(|| make().map_err(|error| error.to_string()));
-    made.as_ref().map_err(|why| Failed::from(why.as_str()))
+/// Where the nodes of some of the trials come from; the specimen's image is there.
+fn start() -> Result<Node, Box<dyn std::error::Error>> {
+    IMAGE.get_or_init(|| make_image().map_err(|error| error.to_string())).clone()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    Ok((runtime, cluster::provider(Lane::K3s, &LaneOptions::default())?))
 }
 
-/// The specimen's image, and where nodes come from.
-fn make() -> Result<Shared, Box<dyn std::error::Error>> {
+fn make_image() -> Result<(), Box<dyn std::error::Error>> {
     let target = Context::of_this_program(None)?.target_dir;
     let script = Path::new("tests/operators/widget/image.sh");
     // cargo has built the program together with this test.
@@ -85,13 +90,12 @@ fn make() -> Result<Shared, Box<dyn std::error::Error>> {
     if !made.status.success() {
         return Err(format!("{}: {}", script.display(), String::from_utf8_lossy(&made.stderr)).into());
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    Ok((runtime, cluster::provider(Lane::K3s, &LaneOptions::default())?))
+    Ok(())
 }
 
-/// Removes the node after the last trial.
+/// Removes the nodes after the last trial.
 pub fn close() {
-    if let Some(Ok((runtime, clusters))) = SHARED.get() {
+    for (runtime, clusters) in NODES.iter().filter_map(|node| node.get()?.as_ref().ok()) {
         runtime.block_on(clusters.close(false));
     }
 }
