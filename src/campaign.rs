@@ -124,14 +124,26 @@ async fn build(plan: &Plan, options: &Options) -> Result<(), RunError> {
     }
 }
 
+/// The fault-free runs. One that fails says enough: those that have not begun by then are left out.
 async fn run_references(plan: &Plan, options: &Options, slots: &Semaphore) -> Result<Vec<RunRecord>, RunError> {
-    let runs = (1..=plan.references).map(|ordinal| async move {
-        let _slot = slots.acquire().await;
-        let name = format!("{REFERENCE}-{ordinal}");
-        let record = carry_out(&name, plan.clone(), Vec::new(), None, options).await?;
-        Ok::<_, RunError>(record)
+    let failed = CancellationToken::new();
+    let runs = (1..=plan.references).map(|ordinal| {
+        let failed = failed.clone();
+        async move {
+            let _slot = slots.acquire().await;
+            if failed.is_cancelled() {
+                return Ok(None);
+            }
+            let name = format!("{REFERENCE}-{ordinal}");
+            let record = carry_out(&name, plan.clone(), Vec::new(), None, options).await?;
+            if verdict::judge_against(None, &record).outcome == Outcome::Fail {
+                failed.cancel();
+            }
+            Ok(Some(record))
+        }
     });
-    futures::future::join_all(runs).await.into_iter().collect()
+    let done: Result<Vec<_>, RunError> = futures::future::join_all(runs).await.into_iter().collect();
+    Ok(done?.into_iter().flatten().collect())
 }
 
 /// One run to come.

@@ -4,10 +4,7 @@
 //! All trials share one pool of control planes, so that these are wiped and used again as in an invocation of the
 //! program. Skipped unless `RECONVERGE_TIERS` names `envtest` and its programs are at hand.
 
-use std::{
-    path::PathBuf,
-    sync::{Arc, OnceLock},
-};
+use std::sync::{Arc, OnceLock};
 
 use libtest_mimic::{Failed, Trial};
 use reconverge::{
@@ -16,10 +13,7 @@ use reconverge::{
         self, LaneOptions, Provider,
         envtest::{Binaries, EnvtestError},
     },
-    scenario::{
-        format::Lane,
-        resolve::{self, Loaded},
-    },
+    scenario::{format::Lane, resolve::Loaded},
     verdict::Confirmation,
 };
 use tokio::runtime::Runtime;
@@ -33,18 +27,15 @@ const TIER: &str = "envtest";
 
 /// One trial for each scenario that needs nothing from a package registry.
 pub fn trials() -> Vec<Trial> {
-    let all = resolve::discover(&[PathBuf::from("scenarios")]).expect("the folder of scenarios");
-    let loaded = all.iter().filter_map(|path| Some((scenarios::name_of(path), resolve::load(path).ok()?)));
-    let ours = loaded.filter(|(_, loaded)| !loaded.scenario.metadata.labels.contains_key("tier"));
     let reason = reason_to_skip();
-    ours.map(|(name, loaded)| {
+    let trial = |(name, loaded)| {
         let run = move || {
             let (runtime, clusters) = shared()?;
             confirmed(&loaded, runtime, Arc::clone(clusters))
         };
         scenarios::trial_unless(reason.clone(), format!("{TIER}::{name}"), run)
-    })
-    .collect()
+    };
+    scenarios::without_a_tier().into_iter().map(trial).collect()
 }
 
 /// Runs a scenario on the embedded lane, and has its findings and a sample of its passes confirmed.

@@ -1,12 +1,12 @@
-//! The specimen in a pod, on a node with real pods: the correct one and some of the buggy ones.
+//! The specimen in a pod, on a node with real pods: the correct one and the buggy ones.
 //!
-//! Two nodes serve all trials in turn, and are emptied between runs as in an invocation of the program. Skipped unless
+//! A few nodes serve all trials in turn, and are emptied between runs as in an invocation of the program. Skipped unless
 //! `RECONVERGE_TIERS` names `k3s`; published operators from package registries have a tier of their own.
 
 use std::{
-    path::{Path, PathBuf},
+    path::Path,
     process::Command,
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use libtest_mimic::{Failed, Trial};
@@ -14,7 +14,7 @@ use reconverge::{
     cluster::{self, LaneOptions, Provider},
     scenario::{
         format::Lane,
-        resolve::{self, Context},
+        resolve::{Context, Loaded},
     },
     verdict::ScenarioVerdict,
 };
@@ -28,31 +28,35 @@ use crate::{
 
 const TIER: &str = "k3s";
 
-/// Scenarios, and of their runs those that are made here; a node's pods take their time.
+/// Scenarios of many runs, and those of them that are made here: pods take their time.
 const CHOSEN: &[(&str, &[&str])] = &[
     ("quickstart", &["force-reapply", "pod-kill", "pod-kill-2", "conflict", "latency"]),
-    ("specimens/conflict-swallowed", &[]),
-    ("specimens/crash-leaves-half-state", &[]),
-    ("specimens/finalizer-never-removed", &[]),
-    ("specimens/orphan-left", &[]),
-    ("specimens/panic-on-conflict", &[]),
+    ("quickstart-broken", &["crash-after-write-4"]),
+    ("random-name-on-create", &["crash-after-write-6", "crash-after-write-7"]),
 ];
 
 pub fn trials() -> Vec<Trial> {
     let reason = k3s::reason_to_skip();
-    let trial = |(ordinal, (name, only)): (usize, &'static (&str, &[&str]))| {
-        let node = &NODES[ordinal % NODES.len()];
-        scenarios::trial_unless(reason.clone(), format!("{TIER}::{name}"), move || one(name, only, node))
-    };
-    CHOSEN.iter().enumerate().map(trial).collect()
+    let trial =
+        |(name, loaded)| scenarios::trial_unless(reason.clone(), format!("{TIER}::{name}"), move || on_a_node(&loaded));
+    scenarios::without_a_tier().into_iter().map(trial).collect()
 }
 
-fn one(name: &str, only: &[&str], node: &'static OnceLock<Result<Node, String>>) -> Result<(), Failed> {
-    let loaded = resolve::load(&PathBuf::from("scenarios").join(name))?;
-    let started = node.get_or_init(|| start().map_err(|error| error.to_string()));
-    let (runtime, clusters) = started.as_ref().map_err(|why| Failed::from(why.as_str()))?;
+/// On a node that is idle, or the first that will be.
+fn on_a_node(loaded: &Loaded) -> Result<(), Failed> {
+    let idle = NODES.iter().find_map(|node| node.try_lock().ok());
+    let mut node = match idle {
+        Some(node) => node,
+        None => NODES[0].lock().unwrap_or_else(PoisonError::into_inner),
+    };
+    let (runtime, clusters) = match &mut *node {
+        Some(node) => node,
+        none => none.insert(start().map_err(|error| Failed::from(error.to_string()))?),
+    };
+    let name = loaded.scenario.metadata.name.as_str();
+    let only = CHOSEN.iter().find(|(chosen, _)| *chosen == name).map_or(&[][..], |(_, only)| *only);
     let how = How { runtime, clusters: Arc::clone(clusters), lane: Some(Lane::K3s), judge: None, only };
-    let verdict = scenarios::check(&loaded, how)?;
+    let verdict = scenarios::check(loaded, how)?;
     for case in &verdict.cases {
         if case.metrics.faults_fired == 0 {
             return Err(format!("{} never fired", case.name).into());
@@ -71,11 +75,11 @@ fn in_words(verdict: &ScenarioVerdict) -> String {
 
 type Node = (Runtime, Arc<dyn Provider>);
 
-/// What lets two trials run at the same time.
-static NODES: [OnceLock<Result<Node, String>>; 2] = [const { OnceLock::new() }; 2];
+/// As many trials run at the same time; each node starts with its first.
+static NODES: [Mutex<Option<Node>>; 3] = [const { Mutex::new(None) }; 3];
 static IMAGE: OnceLock<Result<(), String>> = OnceLock::new();
 
-/// Where the nodes of some of the trials come from; the specimen's image is there.
+/// Where a node comes from; the specimen's image is there.
 fn start() -> Result<Node, Box<dyn std::error::Error>> {
     IMAGE.get_or_init(|| make_image().map_err(|error| error.to_string())).clone()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -95,7 +99,9 @@ fn make_image() -> Result<(), Box<dyn std::error::Error>> {
 
 /// Removes the nodes after the last trial.
 pub fn close() {
-    for (runtime, clusters) in NODES.iter().filter_map(|node| node.get()?.as_ref().ok()) {
-        runtime.block_on(clusters.close(false));
+    for node in &NODES {
+        if let Some((runtime, clusters)) = &*node.lock().unwrap_or_else(PoisonError::into_inner) {
+            runtime.block_on(clusters.close(false));
+        }
     }
 }

@@ -16,7 +16,7 @@ type Check = fn(&Path) -> Result<(), Failed>;
 
 /// One trial for each promise of the command line.
 pub fn trials() -> Vec<Trial> {
-    let all: [(&str, Check); 11] = [
+    let all: [(&str, Check); 12] = [
         ("help_teaches", help_teaches),
         ("wrong_argument_is_64", wrong_argument_is_64),
         ("wrong_scenario_names_line_and_column", wrong_scenario_names_line_and_column),
@@ -25,6 +25,7 @@ pub fn trials() -> Vec<Trial> {
         ("doctor_says_what_works", doctor_says_what_works),
         ("schema_and_explain_answer", schema_and_explain_answer),
         ("fault_that_cannot_fire_is_inconclusive", fault_that_cannot_fire_is_inconclusive),
+        ("failing_reference_is_enough", failing_reference_is_enough),
         ("finding_has_diff_and_replay_that_reproduces", finding_has_diff_and_replay_that_reproduces),
         ("interrupt_leaves_a_report_and_no_process", interrupt_leaves_a_report_and_no_process),
         ("cluster_prints_a_kubeconfig_and_ends", cluster_prints_a_kubeconfig_and_ends),
@@ -199,6 +200,17 @@ fn finding_has_diff_and_replay_that_reproduces(folder: &Path) -> Result<(), Fail
     expect_exit(1, &judged)?;
     let junit = std::fs::read_to_string(folder.join("latest/report/junit_reconverge.xml"))?;
     expect(junit.contains("<failure message="), "JUnit has no failure", &output)
+}
+
+/// Where fault-free runs come one after the other, the first that fails has the last word.
+fn failing_reference_is_enough(folder: &Path) -> Result<(), Failed> {
+    let runs = folder.display().to_string();
+    let output =
+        run(&["run", "--parallel", "1", "--judge", "off", "--runs-dir", &runs, "scenarios/specimens/orphan-left"])?;
+    expect_exit(1, &output)?;
+    let shown = text(&output.stdout);
+    expect(shown.contains("FAIL reference-1"), "the first reference has not failed", &output)?;
+    expect(!shown.contains("reference-2"), "another reference was run", &output)
 }
 
 fn interrupt_leaves_a_report_and_no_process(folder: &Path) -> Result<(), Failed> {

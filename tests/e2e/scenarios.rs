@@ -49,6 +49,13 @@ fn trial(path: PathBuf) -> Trial {
     })
 }
 
+/// The scenarios that need nothing from a package registry, by their folders below `scenarios/`.
+pub fn without_a_tier() -> Vec<(String, Loaded)> {
+    let all = resolve::discover(&[PathBuf::from("scenarios")]).expect("the folder of scenarios");
+    let loaded = all.iter().filter_map(|path| Some((name_of(path), resolve::load(path).ok()?)));
+    loaded.filter(|(_, loaded)| !loaded.scenario.metadata.labels.contains_key("tier")).collect()
+}
+
 /// A trial that is shown as skipped, or where nothing may be skipped fails, when there is a reason for that.
 pub fn trial_unless(
     reason: Option<String>,
