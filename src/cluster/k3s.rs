@@ -171,8 +171,8 @@ async fn begin(wanted: Option<&str>) -> Result<Node, ClusterError> {
     let name = kept::name_for(&locks, &id, &start::arguments(&host));
     let slot = Slot::claim(&locks, &name)?;
     let Some(slot) = slot else {
-        // The name is in use by a process that is alive.
-        let order = start::Order { name: format!("{name}-{}", std::process::id()), image, host };
+        // The name is in use, by another process or by another provider of this one.
+        let order = start::Order { name: kept::name_apart(&name), image, host };
         return Node::start(engine, order, None).await;
     };
     let order = start::Order { name, image, host };

@@ -9,6 +9,7 @@ use std::{
     fs::{self, File, TryLockError},
     io,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
 };
 
 use serde::{Deserialize, Serialize};
@@ -49,6 +50,13 @@ pub fn name_for(directory: &Path, image_id: &str, arguments: &[String]) -> Strin
     }
     let digest: String = hash.finalize().iter().take(5).map(|byte| format!("{byte:02x}")).collect();
     format!("{PREFIX}{digest}")
+}
+
+/// A name for one more node, that nobody else uses.
+#[must_use]
+pub fn name_apart(name: &str) -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    format!("{name}-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// Where locks and records lie.
@@ -160,6 +168,14 @@ mod tests {
         assert_eq!(name, name_for("sha256:1", &["server"]));
         assert_ne!(name, name_for("sha256:2", &["server"]));
         assert_ne!(name, name_for("sha256:1", &["server", "--debug"]));
+    }
+
+    /// Whoever starts a node under the name of another one removes that.
+    #[test]
+    fn nodes_of_one_process_have_names_of_their_own() {
+        let names = [name_apart("a"), name_apart("a")];
+        assert_ne!(names[0], names[1]);
+        assert!(names.iter().all(|name| name.starts_with("a-")), "{names:?}");
     }
 
     /// Whoever cannot see the lock of a node would remove it under its process.
