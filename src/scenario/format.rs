@@ -55,10 +55,10 @@ pub struct Spec {
     pub workload: Vec<Step>,
     /// What must hold at rest. All of them.
     pub expect: Vec<Expectation>,
-    /// Converged means: no mutating request of the operator for this long.
+    /// Converged means: no mutating request of the operator for this long; with real pods at least 1.5 s.
     #[serde(default = "default_settle")]
     pub settle: Span,
-    /// A fault-free run has this long to converge after each step.
+    /// A fault-free run has this long to converge after each step; with real pods at least a minute.
     #[serde(default = "default_deadline")]
     pub deadline: Span,
     #[serde(default)]
