@@ -97,9 +97,8 @@ async fn explore(loaded: &Loaded, options: &Options) -> Result<ScenarioVerdict, 
     let most = if reference_plan.operator.exclusive { 1 } else { options.clusters.most().unwrap_or(usize::MAX) };
     let slots = Arc::new(Semaphore::new(options.parallel.clamp(1, most.max(1))));
 
-    let references = run_references(&reference_plan, options, &slots).await?;
+    let (references, judged) = run_references(&reference_plan, options, &slots).await?;
     let reference = verdict::learn_reference(&references);
-    let judged = verdict::judge_references(&references);
     let judged: Vec<CaseVerdict> =
         judged.into_iter().map(|case| announce(options, with_replay(case, options))).collect();
     let sound = judged.iter().all(|case| case.outcome == Outcome::Pass);
@@ -124,8 +123,12 @@ async fn build(plan: &Plan, options: &Options) -> Result<(), RunError> {
     }
 }
 
-/// The fault-free runs. One that fails says enough: those that have not begun by then are left out.
-async fn run_references(plan: &Plan, options: &Options, slots: &Semaphore) -> Result<Vec<RunRecord>, RunError> {
+/// The fault-free runs, judged. One that fails says enough: those that have not begun by then are left out.
+async fn run_references(
+    plan: &Plan,
+    options: &Options,
+    slots: &Semaphore,
+) -> Result<(Vec<RunRecord>, Vec<CaseVerdict>), RunError> {
     let failed = CancellationToken::new();
     let runs = (1..=plan.references).map(|ordinal| {
         let failed = failed.clone();
@@ -136,14 +139,15 @@ async fn run_references(plan: &Plan, options: &Options, slots: &Semaphore) -> Re
             }
             let name = format!("{REFERENCE}-{ordinal}");
             let record = carry_out(&name, plan.clone(), Vec::new(), None, options).await?;
-            if verdict::judge_against(None, &record).outcome == Outcome::Fail {
+            let case = verdict::judge_against(None, &record);
+            if case.outcome == Outcome::Fail {
                 failed.cancel();
             }
-            Ok(Some(record))
+            Ok(Some((record, case)))
         }
     });
     let done: Result<Vec<_>, RunError> = futures::future::join_all(runs).await.into_iter().collect();
-    Ok(done?.into_iter().flatten().collect())
+    Ok(done?.into_iter().flatten().unzip())
 }
 
 /// One run to come.
