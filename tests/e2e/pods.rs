@@ -42,7 +42,7 @@ pub fn trials() -> Vec<Trial> {
     scenarios::without_a_tier().into_iter().map(trial).collect()
 }
 
-/// On a node that is idle, or the first that will be.
+/// On a node that is idle; on the first, as soon as it is, where all are at work.
 fn on_a_node(loaded: &Loaded) -> Result<(), Failed> {
     let idle = NODES.iter().find_map(|node| node.try_lock().ok());
     let mut node = match idle {
